@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn wrong_names_are_refused_with_a_suggestion() {
-        assert!("jsfq".parse::<PolicySpec>().unwrap_err().to_string().contains("did you mean `jfsq`?"));
+        assert!("jfqs".parse::<PolicySpec>().unwrap_err().to_string().contains("did you mean `jfsq`?"));
         assert!("jsq(0)".parse::<PolicySpec>().is_err());
         assert!("jsq(log,2)".parse::<PolicySpec>().is_err());
         assert!("".parse::<PolicySpec>().is_err());
