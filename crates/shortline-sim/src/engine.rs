@@ -1,0 +1,113 @@
+//! Which engine simulates a policy on a fleet, and the chains it makes.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use shortline_core::fleet::Fleet;
+use shortline_core::fleet::settings::Overflow;
+use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
+use shortline_core::state::{Counter, Places, State};
+
+use crate::SimulationError;
+use crate::chain::{Chain, Streams};
+use crate::markov::{Clock, MarkovChain};
+use crate::model::Model;
+use crate::report::Engine;
+use crate::tracked::{ThinnedClock, TrackedChain};
+
+/// A fleet, with what the chains of one engine share.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    pub(crate) model: Arc<Model>,
+    clock: OnceLock<Arc<Clock>>,
+    thinned: OnceLock<Arc<ThinnedClock>>,
+}
+
+/// Makes a replication from its streams.
+pub(crate) type MakeChain = Box<dyn Fn(Streams) -> Box<dyn Chain> + Send>;
+
+/// A policy ready to be simulated.
+pub(crate) struct Contender {
+    pub(crate) name: String,
+    pub(crate) engine: Engine,
+    pub(crate) why: &'static str,
+    /// Jobs may pile up without end.
+    pub(crate) unbounded: bool,
+    pub(crate) chain: MakeChain,
+}
+
+impl fmt::Debug for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contender").field("name", &self.name).field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+const COUNTS: &str =
+    "exponential sizes, rates that do not depend on the job type, nobody waits in front: counts suffice";
+const RATES: &str = "exponential sizes; rates depend on the job type: each job is followed";
+const LINES: &str = "exponential sizes; jobs may wait in front: each job is followed";
+
+impl Workshop {
+    pub(crate) fn new(model: Model) -> Self {
+        Self { model: Arc::new(model), clock: OnceLock::new(), thinned: OnceLock::new() }
+    }
+
+    /// Prepares one of the policies that have a name.
+    pub(crate) fn named(&self, spec: PolicySpec) -> Result<Contender, SimulationError> {
+        with_policy(spec, &self.model.fleet, Prepare { workshop: self, name: spec.to_string() })?
+    }
+
+    /// Prepares any policy, with the narrowest counters that hold its jobs.
+    pub(crate) fn prepare<P: Policy>(&self, name: String, policy: P) -> Result<Contender, SimulationError> {
+        let fleet = &self.model.fleet;
+        let lines = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
+        let unbounded_servers = P::PLACES == Places::Buffers && fleet.servers().any(|r| fleet.buffer(r).is_none());
+        let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
+        let (why, chain) = if lines || self.model.uniform_rates.is_none() {
+            let why = if lines { LINES } else { RATES };
+            if State::<u32>::fits(fleet, P::PLACES) {
+                (why, self.tracked::<P, u32>(policy))
+            } else {
+                fits::<u64>(fleet, P::PLACES)?;
+                (why, self.tracked::<P, u64>(policy))
+            }
+        } else if State::<u8>::fits(fleet, P::PLACES) {
+            (COUNTS, self.counted::<P, u8>(policy))
+        } else if State::<u32>::fits(fleet, P::PLACES) {
+            (COUNTS, self.counted::<P, u32>(policy))
+        } else {
+            fits::<u64>(fleet, P::PLACES)?;
+            (COUNTS, self.counted::<P, u64>(policy))
+        };
+        Ok(Contender { name, engine: Engine::Markov, why, unbounded, chain })
+    }
+
+    fn counted<P: Policy, C: Counter>(&self, policy: P) -> MakeChain {
+        let model = Arc::clone(&self.model);
+        let clock = Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&model))));
+        Box::new(move |streams| Box::new(MarkovChain::<P, C>::new(&model, &clock, policy.clone(), streams)))
+    }
+
+    fn tracked<P: Policy, C: Counter>(&self, policy: P) -> MakeChain {
+        let model = Arc::clone(&self.model);
+        let clock = Arc::clone(self.thinned.get_or_init(|| Arc::new(ThinnedClock::new(&model))));
+        Box::new(move |streams| Box::new(TrackedChain::<P, C>::new(&model, &clock, policy.clone(), streams)))
+    }
+}
+
+fn fits<C: Counter>(fleet: &Fleet, places: Places) -> Result<(), SimulationError> {
+    if State::<C>::fits(fleet, places) { Ok(()) } else { Err(SimulationError::Counters) }
+}
+
+struct Prepare<'a> {
+    workshop: &'a Workshop,
+    name: String,
+}
+
+impl PolicyVisitor for Prepare<'_> {
+    type Output = Result<Contender, SimulationError>;
+
+    fn visit<P: Policy>(self, policy: P) -> Self::Output {
+        self.workshop.prepare(self.name, policy)
+    }
+}
