@@ -4,9 +4,10 @@
 //! less than [`SPEED_TOLERANCE`] relative, they are tied.
 
 use rand::Rng;
+use wide::u8x16;
 
 use super::level_bits::LevelBits;
-use super::{Buckets, Counter, State};
+use super::{Buckets, DEEP, NO_ROOM, State};
 use crate::fleet::SPEED_TOLERANCE;
 use crate::graph::{LONGEST_SCAN, Row, ServerSet};
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
@@ -21,15 +22,26 @@ pub enum Ties {
     Fastest,
 }
 
-impl<C: Counter> State<C> {
+impl State {
     /// The compatible server with room that has fewest jobs per slot.
     #[inline]
     pub fn shortest<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
+            Row::List(set) if set.servers.len() <= LONGEST_SCAN => {
+                let near = Near::gather(set, &self.levels);
+                match near.least() {
+                    NO_ROOM => None,
+                    DEEP => self.shortest_load(set, ties, rng),
+                    least => Some(pick_bit(set, ties, near.at_most(least), rng)),
+                }
+            }
             Row::List(set) => {
                 let level = |i: usize| self.levels[set.servers[i].index()];
-                let least = least(set.servers.len(), level).filter(|&least| least != C::MAX)?;
-                Some(pick(set, ties, |i| level(i) == least, rng))
+                match least(set.servers.len(), level)? {
+                    NO_ROOM => None,
+                    DEEP => self.shortest_load(set, ties, rng),
+                    least => Some(pick(set, ties, |i| level(i) == least, rng)),
+                }
             }
             Row::All => self.shortest_by_type(job_type, &self.buckets()?, ties, rng),
             Row::Bits(row) => self.shortest_by_type(job_type, &self.bit_row(row)?, ties, rng),
@@ -40,8 +52,12 @@ impl<C: Counter> State<C> {
     #[inline]
     pub fn idle<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
+            Row::List(set) if set.servers.len() <= LONGEST_SCAN && self.idle_level != NO_ROOM => {
+                let mask = Near::gather(set, &self.levels).at_most(self.idle_level);
+                (mask != 0).then(|| pick_bit(set, ties, mask, rng))
+            }
             Row::List(set) => {
-                let is_idle = |i: usize| self.levels[set.servers[i].index()] < self.idle_below;
+                let is_idle = |i: usize| self.is_idle(set.servers[i]);
                 (0..set.servers.len()).any(is_idle).then(|| pick(set, ties, is_idle, rng))
             }
             Row::All => self.idle_by_type(job_type, &self.buckets()?, ties, rng),
@@ -54,16 +70,15 @@ impl<C: Counter> State<C> {
     #[inline]
     pub fn shortest_delay<R: Rng + ?Sized>(&self, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
-            Row::List(set) => {
-                let delay = |i: usize| {
-                    let server = set.servers[i];
-                    let busy = self.expected_delay(job_type, self.fleet.server_type(server), self.jobs(server));
-                    if self.has_room(server) { busy } else { f64::INFINITY }
-                };
-                let least = (0..set.servers.len()).map(delay).fold(f64::INFINITY, f64::min);
-                let limit = least * (1.0 + SPEED_TOLERANCE);
-                least.is_finite().then(|| pick(set, Ties::Fastest, |i| delay(i) <= limit, rng))
+            Row::List(set) if set.servers.len() <= LONGEST_SCAN && self.equal_slots => {
+                let near = Near::gather(set, &self.levels);
+                match self.least_delays(job_type, set, &near) {
+                    None => self.least_delay_of(job_type, set, rng),
+                    Some(0) => None,
+                    Some(tied) => Some(set.servers[set_bit(rng, tied) as usize]),
+                }
             }
+            Row::List(set) => self.least_delay_of(job_type, set, rng),
             Row::All => self.delay_by_type(job_type, &self.buckets()?, rng),
             Row::Bits(row) => self.delay_by_type(job_type, &self.bit_row(row)?, rng),
         }
@@ -72,16 +87,69 @@ impl<C: Counter> State<C> {
     /// `max(1, (jobs + 1) / slots) / rate`, in seconds per unit of size, at a server of this type with `jobs` jobs.
     #[inline]
     #[must_use]
-    pub fn expected_delay(&self, job_type: JobTypeId, server_type: ServerTypeId, jobs: u64) -> f64 {
-        let slots = f64::from(self.fleet.server_type_parts(server_type).slots);
-        (jobs as f64 + 1.0).max(slots) / (slots * self.fleet.rate(job_type, server_type))
+    pub fn expected_delay(&self, job_type: JobTypeId, server_type: ServerTypeId, jobs: u32) -> f64 {
+        let slots = f64::from(self.slots[server_type.index()]);
+        (f64::from(jobs) + 1.0).max(slots) / (slots * self.fleet.rate(job_type, server_type))
+    }
+
+    /// [`shortest`](Self::shortest) by the counts themselves, where levels do not tell.
+    #[cold]
+    fn shortest_load<R: Rng + ?Sized>(&self, set: ServerSet<'_>, ties: Ties, rng: &mut R) -> Option<ServerId> {
+        let load = |i: usize| if self.has_room(set.servers[i]) { self.load(set.servers[i]) } else { u64::MAX };
+        let least = least(set.servers.len(), load).filter(|&least| least != u64::MAX)?;
+        Some(pick(set, ties, |i| load(i) == least, rng))
+    }
+
+    /// [`shortest_delay`](Self::shortest_delay) by the delay of each server.
+    fn least_delay_of<R: Rng + ?Sized>(
+        &self,
+        job_type: JobTypeId,
+        set: ServerSet<'_>,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        let delay = |i: usize| {
+            let server = set.servers[i];
+            if self.has_room(server) {
+                self.expected_delay(job_type, self.fleet.server_type(server), self.jobs(server))
+            } else {
+                f64::INFINITY
+            }
+        };
+        let least = (0..set.servers.len()).map(delay).fold(f64::INFINITY, f64::min);
+        let limit = least * (1.0 + SPEED_TOLERANCE);
+        least.is_finite().then(|| pick(set, Ties::Fastest, |i| delay(i) <= limit, rng))
+    }
+
+    /// The servers of least delay in a short row, as bits, where all servers have as many slots: in a group of equal
+    /// speed they are the ones with fewest jobs, so one delay per group is enough. `None` = levels do not tell.
+    #[inline]
+    fn least_delays(&self, job_type: JobTypeId, set: ServerSet<'_>, near: &Near) -> Option<u64> {
+        let (mut shortest, mut bits) = (f64::INFINITY, 0);
+        let mut start = 0;
+        for &end in set.group_ends {
+            let group = start..end as usize;
+            start = group.end;
+            let jobs = near.values()[group.clone()].iter().fold(NO_ROOM, |least, &level| least.min(level));
+            if jobs == DEEP {
+                return None;
+            }
+            if jobs != NO_ROOM {
+                let server_type = self.fleet.server_type(set.servers[group.start]);
+                let delay = self.expected_delay(job_type, server_type, u32::from(jobs));
+                if delay < shortest * (1.0 - SPEED_TOLERANCE) {
+                    shortest = delay;
+                    bits = near.at_most(jobs) & (u64::MAX >> (64 - group.end)) & (u64::MAX << group.start);
+                }
+            }
+        }
+        Some(bits)
     }
 
     fn buckets(&self) -> Option<&Buckets> {
         self.buckets.as_ref()
     }
 
-    fn bit_row<'a>(&'a self, row: &'a [u64]) -> Option<BitRow<'a, C>> {
+    fn bit_row<'a>(&'a self, row: &'a [u64]) -> Option<BitRow<'a>> {
         self.bits.as_ref().map(|bits| BitRow { bits, row, state: self })
     }
 
@@ -117,7 +185,7 @@ impl<C: Counter> State<C> {
         let mut best: Option<Best<f64>> = None;
         for &server_type in self.fleet.fastest_first(job_type) {
             if let Some((jobs, count)) = index.lowest(server_type) {
-                let key = self.expected_delay(job_type, server_type, jobs as u64);
+                let key = self.expected_delay(job_type, server_type, jobs as u32);
                 let candidate = Best::new(key, self.fleet.rank(job_type, server_type), server_type, jobs, count);
                 let order = |best: &Best<f64>| {
                     if crate::fleet::speeds_equal(key, best.key) {
@@ -226,13 +294,13 @@ impl TypeIndex for &Buckets {
 }
 
 /// A bitset row with the bitsets of job counts.
-struct BitRow<'a, C> {
+struct BitRow<'a> {
     bits: &'a LevelBits,
     row: &'a [u64],
-    state: &'a State<C>,
+    state: &'a State,
 }
 
-impl<C: Counter> TypeIndex for BitRow<'_, C> {
+impl TypeIndex for BitRow<'_> {
     fn lowest(&self, server_type: ServerTypeId) -> Option<(usize, u32)> {
         self.bits.lowest(self.row, server_type, |server| self.state.jobs_if_room(server))
     }
@@ -250,28 +318,71 @@ impl<C: Counter> TypeIndex for BitRow<'_, C> {
     }
 }
 
+/// The levels of a short row, gathered: blocks of 16, filled up with [`NO_ROOM`].
+struct Near {
+    blocks: [[u8; 16]; LONGEST_SCAN / 16],
+    used: usize,
+}
+
+impl Near {
+    #[inline(always)]
+    fn gather(set: ServerSet<'_>, levels: &[u8]) -> Self {
+        let mut near = Self { blocks: [[NO_ROOM; 16]; LONGEST_SCAN / 16], used: set.servers.len().div_ceil(16) };
+        let (whole, rest) = set.servers.as_chunks::<16>();
+        for (block, servers) in near.blocks.iter_mut().zip(whole) {
+            *block = servers.map(|server| levels[server.index()]);
+        }
+        if !rest.is_empty() {
+            for (value, server) in near.blocks[whole.len()].iter_mut().zip(rest) {
+                *value = levels[server.index()];
+            }
+        }
+        near
+    }
+
+    #[inline(always)]
+    fn values(&self) -> &[u8] {
+        self.blocks.as_flattened()
+    }
+
+    #[inline(always)]
+    fn least(&self) -> u8 {
+        let blocks = self.blocks[..self.used].iter().map(|&block| u8x16::new(block));
+        blocks.fold(u8x16::splat(NO_ROOM), u8x16::min).reduce_min()
+    }
+
+    /// Bit `i` says whether the level of server `i` of the row is at most `limit`.
+    #[inline(always)]
+    fn at_most(&self, limit: u8) -> u64 {
+        let mask =
+            |block| u64::from(u8x16::new(block).min(u8x16::splat(limit)).simd_eq(u8x16::new(block)).to_bitmask());
+        self.blocks[..self.used].iter().enumerate().fold(0, |bits, (b, &block)| bits | mask(block) << (16 * b))
+    }
+}
+
 /// The smallest of `n` values.
 #[inline(always)]
 pub(super) fn least<K: Ord + Copy>(n: usize, value: impl Fn(usize) -> K) -> Option<K> {
     (0..n).map(value).min()
 }
 
+/// Chooses uniformly among the servers of a short row whose bit is set (at least one is); with [`Ties::Fastest`]
+/// among those of the first speed group that has any.
+#[inline(always)]
+fn pick_bit<R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, mut mask: u64, rng: &mut R) -> ServerId {
+    if ties == Ties::Fastest {
+        mask &= group_mask(set.group_ends, mask.trailing_zeros());
+    }
+    set.servers[set_bit(rng, mask) as usize]
+}
+
 /// Chooses uniformly among the servers of `set` that are `wanted` (at least one is); with [`Ties::Fastest`] among
 /// those of the first speed group that has any.
-#[inline(always)]
 fn pick<R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, wanted: impl Fn(usize) -> bool, rng: &mut R) -> ServerId {
-    let n = set.servers.len();
-    if n <= LONGEST_SCAN {
-        let mut mask = (0..n).fold(0_u64, |mask, i| mask | u64::from(wanted(i)) << i);
-        if ties == Ties::Fastest {
-            mask &= group_mask(set.group_ends, mask.trailing_zeros());
-        }
-        return set.servers[set_bit(rng, mask) as usize];
-    }
     let range = match ties {
-        Ties::Uniform => 0..n,
+        Ties::Uniform => 0..set.servers.len(),
         Ties::Fastest => {
-            let first = (0..n).find(|&i| wanted(i)).expect("the caller saw one that is wanted");
+            let first = (0..set.servers.len()).find(|&i| wanted(i)).expect("the caller saw one that is wanted");
             let group = set.group_ends.partition_point(|&end| end as usize <= first);
             first..set.group_ends[group] as usize
         }
