@@ -27,14 +27,8 @@ impl State {
     #[inline]
     pub fn shortest<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
-            Row::List(set) if set.servers.len() <= LONGEST_SCAN => {
-                let near = Near::gather(set, &self.levels);
-                match near.least() {
-                    NO_ROOM => None,
-                    DEEP => self.shortest_load(set, ties, rng),
-                    least => Some(pick_bit(set, ties, near.at_most(least), rng)),
-                }
-            }
+            Row::List(set) if set.servers.len() <= 16 => self.shortest_near::<1, R>(set, ties, rng),
+            Row::List(set) if set.servers.len() <= LONGEST_SCAN => self.shortest_near::<4, R>(set, ties, rng),
             Row::List(set) => {
                 let level = |i: usize| self.levels[set.servers[i].index()];
                 match least(set.servers.len(), level)? {
@@ -52,9 +46,11 @@ impl State {
     #[inline]
     pub fn idle<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
+            Row::List(set) if set.servers.len() <= 16 && self.idle_level != NO_ROOM => {
+                self.idle_near::<1, R>(set, ties, rng)
+            }
             Row::List(set) if set.servers.len() <= LONGEST_SCAN && self.idle_level != NO_ROOM => {
-                let mask = Near::gather(set, &self.levels).at_most(self.idle_level);
-                (mask != 0).then(|| pick_bit(set, ties, mask, rng))
+                self.idle_near::<4, R>(set, ties, rng)
             }
             Row::List(set) => {
                 let is_idle = |i: usize| self.is_idle(set.servers[i]);
@@ -70,13 +66,11 @@ impl State {
     #[inline]
     pub fn shortest_delay<R: Rng + ?Sized>(&self, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
+            Row::List(set) if set.servers.len() <= 16 && self.equal_slots => {
+                self.least_delay_near::<1, R>(job_type, set, rng)
+            }
             Row::List(set) if set.servers.len() <= LONGEST_SCAN && self.equal_slots => {
-                let near = Near::gather(set, &self.levels);
-                match self.least_delays(job_type, set, &near) {
-                    None => self.least_delay_of(job_type, set, rng),
-                    Some(0) => None,
-                    Some(tied) => Some(set.servers[set_bit(rng, tied) as usize]),
-                }
+                self.least_delay_near::<4, R>(job_type, set, rng)
             }
             Row::List(set) => self.least_delay_of(job_type, set, rng),
             Row::All => self.delay_by_type(job_type, &self.buckets()?, rng),
@@ -90,6 +84,49 @@ impl State {
     pub fn expected_delay(&self, job_type: JobTypeId, server_type: ServerTypeId, jobs: u32) -> f64 {
         let slots = f64::from(self.slots[server_type.index()]);
         (f64::from(jobs) + 1.0).max(slots) / (slots * self.fleet.rate(job_type, server_type))
+    }
+
+    /// [`shortest`](Self::shortest) in a row of at most 16 `B` servers.
+    #[inline(always)]
+    fn shortest_near<const B: usize, R: Rng + ?Sized>(
+        &self,
+        set: ServerSet<'_>,
+        ties: Ties,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        let near = Near::<B>::gather(set, &self.levels);
+        match near.least() {
+            NO_ROOM => None,
+            DEEP => self.shortest_load(set, ties, rng),
+            least => Some(pick_bit(set, ties, near.at_most(least), rng)),
+        }
+    }
+
+    /// [`idle`](Self::idle) in a row of at most 16 `B` servers.
+    #[inline(always)]
+    fn idle_near<const B: usize, R: Rng + ?Sized>(
+        &self,
+        set: ServerSet<'_>,
+        ties: Ties,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        let mask = Near::<B>::gather(set, &self.levels).at_most(self.idle_level);
+        (mask != 0).then(|| pick_bit(set, ties, mask, rng))
+    }
+
+    /// [`shortest_delay`](Self::shortest_delay) in a row of at most 16 `B` servers with as many slots each.
+    #[inline(always)]
+    fn least_delay_near<const B: usize, R: Rng + ?Sized>(
+        &self,
+        job_type: JobTypeId,
+        set: ServerSet<'_>,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        match self.least_delays(job_type, set, &Near::<B>::gather(set, &self.levels)) {
+            None => self.least_delay_of(job_type, set, rng),
+            Some(0) => None,
+            Some(tied) => Some(set.servers[set_bit(rng, tied) as usize]),
+        }
     }
 
     /// [`shortest`](Self::shortest) by the counts themselves, where levels do not tell.
@@ -123,7 +160,7 @@ impl State {
     /// The servers of least delay in a short row, as bits, where all servers have as many slots: in a group of equal
     /// speed they are the ones with fewest jobs, so one delay per group is enough. `None` = levels do not tell.
     #[inline]
-    fn least_delays(&self, job_type: JobTypeId, set: ServerSet<'_>, near: &Near) -> Option<u64> {
+    fn least_delays<const B: usize>(&self, job_type: JobTypeId, set: ServerSet<'_>, near: &Near<B>) -> Option<u64> {
         let (mut shortest, mut bits) = (f64::INFINITY, 0);
         let mut start = 0;
         for &end in set.group_ends {
@@ -318,37 +355,33 @@ impl TypeIndex for BitRow<'_> {
     }
 }
 
-/// The levels of a short row, gathered: blocks of 16, filled up with [`NO_ROOM`].
-struct Near {
-    blocks: [[u8; 16]; LONGEST_SCAN / 16],
-    used: usize,
-}
+/// The levels of a row of at most 16 `B` servers, gathered and filled up with [`NO_ROOM`].
+struct Near<const B: usize>([[u8; 16]; B]);
 
-impl Near {
+impl<const B: usize> Near<B> {
     #[inline(always)]
     fn gather(set: ServerSet<'_>, levels: &[u8]) -> Self {
-        let mut near = Self { blocks: [[NO_ROOM; 16]; LONGEST_SCAN / 16], used: set.servers.len().div_ceil(16) };
+        let mut blocks = [[NO_ROOM; 16]; B];
         let (whole, rest) = set.servers.as_chunks::<16>();
-        for (block, servers) in near.blocks.iter_mut().zip(whole) {
+        for (block, servers) in blocks.iter_mut().zip(whole) {
             *block = servers.map(|server| levels[server.index()]);
         }
-        if !rest.is_empty() {
-            for (value, server) in near.blocks[whole.len()].iter_mut().zip(rest) {
+        if let Some(block) = blocks.get_mut(whole.len()) {
+            for (value, server) in block.iter_mut().zip(rest) {
                 *value = levels[server.index()];
             }
         }
-        near
+        Self(blocks)
     }
 
     #[inline(always)]
     fn values(&self) -> &[u8] {
-        self.blocks.as_flattened()
+        self.0.as_flattened()
     }
 
     #[inline(always)]
     fn least(&self) -> u8 {
-        let blocks = self.blocks[..self.used].iter().map(|&block| u8x16::new(block));
-        blocks.fold(u8x16::splat(NO_ROOM), u8x16::min).reduce_min()
+        self.0.iter().fold(u8x16::splat(NO_ROOM), |least, &block| least.min(u8x16::new(block))).reduce_min()
     }
 
     /// Bit `i` says whether the level of server `i` of the row is at most `limit`.
@@ -356,7 +389,7 @@ impl Near {
     fn at_most(&self, limit: u8) -> u64 {
         let mask =
             |block| u64::from(u8x16::new(block).min(u8x16::splat(limit)).simd_eq(u8x16::new(block)).to_bitmask());
-        self.blocks[..self.used].iter().enumerate().fold(0, |bits, (b, &block)| bits | mask(block) << (16 * b))
+        self.0.iter().enumerate().fold(0, |bits, (b, &block)| bits | mask(block) << (16 * b))
     }
 }
 
@@ -371,7 +404,7 @@ pub(super) fn least<K: Ord + Copy>(n: usize, value: impl Fn(usize) -> K) -> Opti
 #[inline(always)]
 fn pick_bit<R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, mut mask: u64, rng: &mut R) -> ServerId {
     if ties == Ties::Fastest {
-        mask &= group_mask(set.group_ends, mask.trailing_zeros());
+        mask = first_group(set.group_ends, mask);
     }
     set.servers[set_bit(rng, mask) as usize]
 }
@@ -401,15 +434,10 @@ pub(super) fn nth_wanted<R: Rng + ?Sized>(
     range.filter(|&i| wanted(i)).nth(n as usize).expect("there are more than n of them")
 }
 
-/// Bits of the speed group that contains position `i`.
+/// The bits of `mask` that are in the speed group of its lowest bit. Without branches: which group it is, is chance.
 #[inline(always)]
-fn group_mask(group_ends: &[u32], i: u32) -> u64 {
-    let mut start = 0;
-    for &end in group_ends {
-        if i < end {
-            return (u64::MAX >> (64 - end)) & (u64::MAX << start);
-        }
-        start = end;
-    }
-    u64::MAX
+fn first_group(group_ends: &[u32], mask: u64) -> u64 {
+    let lowest = mask.trailing_zeros();
+    let end = group_ends.iter().rev().fold(64, |first, &end| if end > lowest { end } else { first });
+    mask & (u64::MAX >> (64 - end))
 }

@@ -50,6 +50,8 @@ pub struct State {
     levels: Vec<u8>,
     /// Jobs at which a server is full; `u32::MAX` for an unbounded buffer.
     capacity: Vec<u32>,
+    /// Jobs at which it takes no more: its capacity, or 0 while it is down.
+    limit: Vec<u32>,
     /// Slots by server type, and whether they are all the same.
     slots: Vec<u32>,
     equal_slots: bool,
@@ -85,6 +87,7 @@ impl State {
             jobs: vec![0; n],
             levels: vec![0; n],
             equal_capacities: capacity.windows(2).all(|pair| pair[0] == pair[1]),
+            limit: capacity.clone(),
             capacity,
             equal_slots,
             weights: slots.iter().map(|slots| common / slots).collect(),
@@ -196,6 +199,7 @@ impl State {
             } else {
                 self.down += 1
             }
+            self.limit[server.index()] = if up { self.capacity[server.index()] } else { 0 };
             self.refresh(server, self.jobs[server.index()]);
         }
     }
@@ -212,7 +216,7 @@ impl State {
     fn refresh(&mut self, server: ServerId, before: u32) {
         let r = server.index();
         let jobs = self.jobs[r];
-        let new = if jobs >= self.capacity[r] || !self.is_up[r] {
+        let new = if jobs >= self.limit[r] {
             NO_ROOM
         } else {
             let load = if self.equal_slots { u64::from(jobs) } else { self.load(server) };
