@@ -58,7 +58,7 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 fn cumulative_counts(mask: u64) -> u64 {
     let pairs = mask - (mask >> 1 & 0x5555_5555_5555_5555);
     let fours = (pairs & 0x3333_3333_3333_3333) + (pairs >> 2 & 0x3333_3333_3333_3333);
-    (fours + (fours >> 4) & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(ONES)
+    ((fours + (fours >> 4)) & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(ONES)
 }
 
 /// Select without branches: the byte whose cumulative count first exceeds `n`, then a table (Vigna, 2008, "Broadword
@@ -66,7 +66,7 @@ fn cumulative_counts(mask: u64) -> u64 {
 #[inline(always)]
 fn select(mask: u64, counts: u64, n: u32) -> u32 {
     const HIGH: u64 = 0x80 * ONES;
-    let passed = ((u64::from(n) * ONES | HIGH) - counts & HIGH) >> 7;
+    let passed = ((((u64::from(n) * ONES) | HIGH) - counts) & HIGH) >> 7;
     let place = (passed.wrapping_mul(ONES) >> 56) * 8;
     let before = (counts << 8 >> place) as u32 & 0xff;
     let byte = (mask >> place) as usize & 0xff;
