@@ -5,8 +5,10 @@
 //! the job type, equal rows stored once. A complete graph of a million servers and a million job types is one row.
 
 mod rows;
+pub mod spec;
 
 pub use rows::{Graph, Row, ServerSet};
+pub use spec::{EdgeProbability, GraphSpec, LeftOut, Sparsity};
 pub(crate) use rows::{GraphBuilder, RowOrder};
 
 /// A graph as written or generated: per job type the servers that hold it, as indices in the file's order.
