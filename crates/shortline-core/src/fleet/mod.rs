@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::graph::{Edges, Graph};
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
-pub use names::{NameIndex, Names};
+pub use names::{Duplicate, NameIndex, Names};
 use settings::Address;
 pub use settings::Settings;
 
@@ -150,6 +150,14 @@ pub enum FleetError {
         index: usize,
         /// How many there are.
         count: usize,
+    },
+    /// Two things of a kind have the same name.
+    #[error("there are two {what}s called `{name}`; names are given once")]
+    DuplicateName {
+        /// Which kind.
+        what: &'static str,
+        /// The name.
+        name: String,
     },
     /// Some server types have a rate and others a rank.
     #[error("server types `{rated}` and `{ranked}` mix `rate` and `rank`; give all of them one or the other")]
