@@ -1,6 +1,6 @@
 //! How to generate a compatibility graph: what the `[graph]` section of a fleet file says.
 //!
-//! A [`GraphSpec`] names a family and its parameters, nothing about the fleet. `generate`
+//! A [`GraphSpec`] names a family and its parameters, nothing about the fleet. [`generate`](super::generate::generate)
 //! turns it into [`Edges`](super::Edges) for a given number of servers and job types, and refuses what cannot be.
 //! The same specification, fleet and seed give the same graph on every platform.
 
