@@ -74,7 +74,7 @@ impl Value<'_> {
             Self::String(_) => "a string",
             Self::Integer(_) => "a whole number",
             Self::Float(_) => "a number",
-            Self::Boolean(_) => "true or false",
+            Self::Boolean(_) => "a boolean",
             Self::Other(kind) => kind,
             Self::Array(_) => "a list",
             Self::Table(_) => "a table",

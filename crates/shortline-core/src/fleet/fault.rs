@@ -112,7 +112,7 @@ impl Diagnostic for Fault {
     }
 }
 
-/// All faults of a fleet file that cannot be used, warnings included, in the order of their places.
+/// All faults of a fleet file that cannot be used, in the order of their places; an edge file's come last.
 #[derive(Clone, Debug)]
 pub struct FleetFaults {
     pub(super) file: String,
@@ -133,10 +133,10 @@ impl FleetFaults {
         self.omitted
     }
 
-    /// How many faults (not warnings) were found.
+    /// How many faults were found.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.faults.iter().filter(|fault| !fault.is_warning()).count() + self.omitted
+        self.faults.len() + self.omitted
     }
 
     /// The faults one a line, as [`Fault::plain`] prints them.

@@ -96,7 +96,9 @@ impl NameIndex {
             let seen = if names.count.is_some() { &mut counted } else { &mut single };
             match seen.entry(names.base.as_str()) {
                 Entry::Vacant(entry) => _ = entry.insert(second),
-                Entry::Occupied(first) => duplicates.push(Duplicate { name: names.get(0), first: *first.get(), second }),
+                Entry::Occupied(first) => {
+                    duplicates.push(Duplicate { name: names.get(0), first: *first.get(), second })
+                }
             }
         }
         for (&name, &alone) in &single {

@@ -20,11 +20,8 @@ const STRICT: ParseOptions = ParseOptions {
 };
 
 pub(super) fn parse(text: &str) -> Document<'_> {
-    let broken = |span, message| Document {
-        span: 0..0,
-        root: Table::default(),
-        faults: vec![SyntaxFault { span, message }],
-    };
+    let broken =
+        |span, message| Document { span: 0..0, root: Table::default(), faults: vec![SyntaxFault { span, message }] };
     match parse_to_ast(text, &CollectOptions::default(), &STRICT).map(|parsed| parsed.value) {
         Ok(Some(ast::Value::Object(root))) => {
             let span = opening(text, span(&root));

@@ -25,17 +25,10 @@ pub(super) fn read(
     count: usize,
     known: &mut KnownAddresses,
 ) -> Read<Vec<Address>> {
-    let one = |node: &Node<'_>| {
-        let written = string(faults, "address", node)?;
-        let (address, ports) = parse(written).map_err(|why| {
-            faults.at(&node.span, format!("the address {} {why}", quoted(written))).help(FORMS).report()
-        })?;
-        Ok(ports.map(move |port| (Address { port, ..address.clone() }, node.span.clone())))
-    };
     let addresses: Vec<_> = match &node.value {
-        Value::String(_) => one(node)?.collect(),
+        Value::String(_) => expanded(faults, node)?,
         Value::Array(items) => {
-            let read: Vec<Read<_>> = items.iter().map(one).collect();
+            let read: Vec<Read<_>> = items.iter().map(|item| expanded(faults, item)).collect();
             read.into_iter().collect::<Read<Vec<_>>>()?.into_iter().flatten().collect()
         }
         _ => return Err(wrong_type(faults, "address", node, "an address or a list of them")),
@@ -47,6 +40,14 @@ pub(super) fn read(
         return Err(faults.at(&node.span, message).help(help).report());
     }
     addresses.into_iter().map(|(address, place)| known.add(faults, address, &place)).collect()
+}
+
+/// The address that a node holds, or all of its port range.
+fn expanded(faults: &Faults<'_>, node: &Node<'_>) -> Read<Vec<(Address, Span)>> {
+    let written = string(faults, "address", node)?;
+    let (address, ports) = parse(written)
+        .map_err(|why| faults.at(&node.span, format!("the address {} {why}", quoted(written))).help(FORMS).report())?;
+    Ok(ports.map(|port| (Address { port, ..address.clone() }, node.span.clone())).collect())
 }
 
 fn counted_addresses(count: usize) -> String {
@@ -154,6 +155,8 @@ mod tests {
         for bad in ["a:0", "a:65536", "a:", "a:+1", "::1:80", "a:1-2-3"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
-        assert!(parse("[::1").is_err() && parse("[x]:1").is_err() && parse("[::1]x").is_err() && parse("a b:1").is_err());
+        assert!(
+            parse("[::1").is_err() && parse("[x]:1").is_err() && parse("[::1]x").is_err() && parse("a b:1").is_err()
+        );
     }
 }

@@ -100,7 +100,7 @@ impl<'t> Faults<'t> {
         self.found.borrow().errors > 0
     }
 
-    /// Moves what was found to `collected`, with lines and columns.
+    /// Puts what was found before what is in `collected`, with lines and columns.
     pub(super) fn finish(self, collected: &mut Collected) {
         let found = self.found.into_inner();
         if found.notes.is_empty() {
@@ -111,7 +111,8 @@ impl<'t> Faults<'t> {
         let text = Arc::new(Text::new(self.name, self.text));
         let mut faults: Vec<Fault> = found.notes.into_iter().map(|note| note.placed(&text)).collect();
         faults.sort_by_key(|fault| fault.labels[0].0.start);
-        collected.faults.append(&mut faults);
+        faults.append(&mut collected.faults);
+        collected.faults = faults;
     }
 }
 

@@ -5,7 +5,7 @@
 use csv::{ReaderBuilder, StringRecord};
 
 use super::super::document::Span;
-use super::collect::{Collected, Faults, Read, Reported};
+use super::collect::{Collected, Faults, Read};
 use super::names::NameTable;
 use super::words::{list, quoted, suggestion};
 use crate::graph::Edges;
@@ -28,21 +28,24 @@ pub(super) fn edges(
     collected: &mut Collected,
 ) -> Read<Edges> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let faults = Faults::new(name, text, false);
-    let edges = read(&faults, text, job_types, servers);
-    let result = edges.and_then(|edges| rows(&faults, edges, text, job_types, servers));
+    let faults = Faults::new(name, text, job_types.is_partial || servers.is_partial);
+    let result = records(&faults, text, job_types, servers).and_then(|(mut edges, all_read)| {
+        let distinct = check_repeated(&faults, &mut edges, text, job_types, servers);
+        all_read.and(distinct).map(|()| rows(&edges, job_types.index.len()))
+    });
     faults.finish(collected);
     result
 }
 
-fn read(faults: &Faults<'_>, text: &str, job_types: &NameTable, servers: &NameTable) -> Read<Vec<Edge>> {
+/// The edges that can be read, and whether these are all.
+fn records(faults: &Faults<'_>, text: &str, job_types: &NameTable, servers: &NameTable) -> Read<(Vec<Edge>, Read<()>)> {
     if u32::try_from(text.len()).is_err() {
         return Err(faults.at(&(0..0), "the edge file is larger than 4 GiB").report());
     }
     let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
     let mut record = StringRecord::new();
     let mut columns = None;
-    let mut edges = Ok(Vec::new());
+    let (mut edges, mut all_read) = (Vec::new(), Ok(()));
     while reader.read_record(&mut record).map_err(|error| faults.at(&(0..0), error.to_string()).report())? {
         let start = record.position().map_or(0, csv::Position::byte) as usize;
         let place = line_at(text, start);
@@ -51,16 +54,15 @@ fn read(faults: &Faults<'_>, text: &str, job_types: &NameTable, servers: &NameTa
             continue;
         };
         let edge = edge(faults, &record, (job_type_at, server_at), &place, job_types, servers);
-        match (&mut edges, edge) {
-            (Ok(edges), Ok(edge)) => edges.push(edge),
-            (edges, Err(reported)) => *edges = Err(reported),
-            (Err(_), Ok(_)) => {}
+        match edge {
+            Ok(edge) => edges.push(edge),
+            Err(reported) => all_read = Err(reported),
         }
     }
     if columns.is_none() {
         return Err(faults.at(&(0..0), "the edge file is empty").help("its first line is job_type,server").report());
     }
-    edges
+    Ok((edges, all_read))
 }
 
 /// A line as its place: the reader gives where a record begins, perhaps before empty lines.
@@ -104,15 +106,16 @@ fn edge(
     Ok(Edge { job_type: job_type?, server: server?, line_start })
 }
 
-fn rows(
+/// Sorts the edges; two that are the same are a fault.
+fn check_repeated(
     faults: &Faults<'_>,
-    mut edges: Vec<Edge>,
+    edges: &mut [Edge],
     text: &str,
     job_types: &NameTable,
     servers: &NameTable,
-) -> Read<Edges> {
+) -> Read<()> {
     edges.sort_unstable_by_key(|edge| (edge.job_type, edge.server, edge.line_start));
-    let mut repeated: Option<Reported> = None;
+    let mut distinct = Ok(());
     for pair in edges.windows(2) {
         let (first, second) = (&pair[0], &pair[1]);
         if (first.job_type, first.server) == (second.job_type, second.server) {
@@ -120,16 +123,17 @@ fn rows(
             let job_type = quoted(&job_types.index.name(second.job_type as usize));
             let server = quoted(&servers.index.name(second.server as usize));
             let draft = faults.at(&place(second), format!("the edge from {job_type} to {server} is listed twice"));
-            repeated = Some(draft.help("keep one of them").also(&place(first), "the first").report());
+            distinct = Err(draft.help("keep one of them").also(&place(first), "the first").report());
         }
     }
-    if let Some(reported) = repeated {
-        return Err(reported);
+    distinct
+}
+
+fn rows(sorted: &[Edge], job_types: usize) -> Edges {
+    let mut starts = vec![0; job_types + 1];
+    sorted.iter().for_each(|edge| starts[edge.job_type as usize + 1] += 1);
+    for l in 0..job_types {
+        starts[l + 1] += starts[l];
     }
-    let mut starts = vec![0; job_types.index.len() + 1];
-    edges.iter().for_each(|edge| starts[edge.job_type as usize + 1] += 1);
-    for l in 1..starts.len() {
-        starts[l] += starts[l - 1];
-    }
-    Ok(Edges::Rows { starts, servers: edges.iter().map(|edge| edge.server).collect() })
+    Edges::Rows { starts, servers: sorted.iter().map(|edge| edge.server).collect() }
 }

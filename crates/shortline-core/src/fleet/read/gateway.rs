@@ -36,7 +36,8 @@ pub(super) fn gateway(root: &mut Section<'_, '_>) -> Read<Gateway> {
 
 fn sources(faults: &Faults<'_>, node: &Node<'_>) -> Read<Vec<JobTypeSource>> {
     let items = array(faults, "job_type_from", node)?;
-    let read: Vec<Read<JobTypeSource>> = items.iter().map(|item| word(faults, "job_type_from", item, &SOURCES)).collect();
+    let read: Vec<Read<JobTypeSource>> =
+        items.iter().map(|item| word(faults, "job_type_from", item, &SOURCES)).collect();
     let sources = read.into_iter().collect::<Read<Vec<_>>>()?;
     if sources.is_empty() {
         let help = "name at least one of header, path, model and host";
@@ -110,7 +111,8 @@ fn route(
     let host = section.string("host");
     let exclusive = section.at_most_one_of(&["path_prefix", "host"]);
     let job_type = section.string("job_type");
-    let job_type = section.required("job_type", job_type).and_then(|name| job_types.find(faults, name.value, &name.place));
+    let job_type =
+        section.required("job_type", job_type).and_then(|name| job_types.find(faults, name.value, &name.place));
     let matched = exclusive.and_then(|()| match (path_prefix?, host?) {
         (Some(prefix), _) => path(faults, &prefix),
         (None, Some(host)) => host_name(faults, &host),
@@ -126,11 +128,11 @@ fn route(
         let draft = faults.at(&matches.place, format!("two routes match {}", quoted(shown)));
         return Err(draft.help("keep one of them").also(&first, "the first").report());
     }
-    if let (Ok(gateway), Some((name, _))) = (gateway, SOURCES.iter().find(|known| known.1 == source)) {
-        if !gateway.job_type_from.contains(&source) {
-            let message = format!("this route never matches: `job_type_from` does not list \"{name}\"");
-            faults.warn(&matches.place, message).help("list it, or remove the route").report();
-        }
+    if let (Ok(gateway), Some((name, _))) = (gateway, SOURCES.iter().find(|known| known.1 == source))
+        && !gateway.job_type_from.contains(&source)
+    {
+        let message = format!("this route never matches: `job_type_from` does not list \"{name}\"");
+        faults.warn(&matches.place, message).help("list it, or remove the route").report();
     }
     Ok(Route { matches: matches.value, job_type })
 }

@@ -31,18 +31,34 @@ const KINDS: [(&str, Kind); 7] = [
     ("file", Kind::File),
 ];
 
-/// The section, if there is one, and the place to name when no such graph exists.
-pub(super) fn read(root: &mut Section<'_, '_>) -> Read<Option<At<GraphSpec>>> {
+/// The section as read, with its places for what turns out later.
+pub(super) struct Written {
+    pub(super) spec: GraphSpec,
+    /// Where the kind stands.
+    pub(super) place: Span,
+    /// Its keys and their places.
+    keys: Vec<(String, Span)>,
+}
+
+impl Written {
+    /// Where a key stands, or else the kind.
+    pub(super) fn place_of(&self, key: &str) -> &Span {
+        self.keys.iter().find(|(known, _)| known == key).map_or(&self.place, |(_, place)| place)
+    }
+}
+
+/// `[graph]`, if there is one.
+pub(super) fn read(root: &mut Section<'_, '_>) -> Read<Option<Written>> {
     let Some(mut section) = root.section("graph") else {
         return root.place_of("graph").map_or(Ok(None), |_| Err(root.faults.follows_from_others()));
     };
     let kind = section.word("kind", &KINDS);
     let kind = section.required("kind", kind)?;
-    let name = KINDS[kind.value as usize].0;
-    section.title = format!("[graph] of kind \"{name}\"");
+    section.title = format!("[graph] of kind \"{}\"", KINDS[kind.value as usize].0);
     let spec = spec(&mut section, kind.value);
+    let keys = section.places();
     section.finish();
-    Ok(Some(At { value: spec?, place: kind.place }))
+    Ok(Some(Written { spec: spec?, place: kind.place, keys }))
 }
 
 fn spec(section: &mut Section<'_, '_>, kind: Kind) -> Read<GraphSpec> {

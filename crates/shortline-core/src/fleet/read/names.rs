@@ -18,7 +18,7 @@ pub(super) struct NameTable {
     pub(super) index: NameIndex,
     pub(super) places: Vec<Span>,
     /// Some names could not be read, so that a name which is not here need not be wrong.
-    is_partial: bool,
+    pub(super) is_partial: bool,
 }
 
 /// `name` of an entry.
@@ -94,7 +94,11 @@ impl NameTable {
         match meant(name, candidates.iter().map(String::as_str)) {
             Some(known) => format!("did you mean `{known}`?"),
             None if candidates.is_empty() => format!("the file has no {}", self.what),
-            None => format!("the {}s are {}", self.what, list(runs().map(spelled).collect::<Vec<_>>().iter().map(String::as_str))),
+            None => format!(
+                "the {}s are {}",
+                self.what,
+                list(runs().map(spelled).collect::<Vec<_>>().iter().map(String::as_str))
+            ),
         }
     }
 }

@@ -12,7 +12,8 @@ pub(super) fn failures(root: &mut Section<'_, '_>, servers: &NameTable) -> Read<
     let mean_up_s = section.number("mean_up_s", POSITIVE);
     let mean_down_s = section.number("mean_down_s", POSITIVE);
     let listed = section.array("events");
-    let exclusive = section.at_most_one_of(&["mean_up_s", "events"]).and(section.at_most_one_of(&["mean_down_s", "events"]));
+    let exclusive =
+        section.at_most_one_of(&["mean_up_s", "events"]).and(section.at_most_one_of(&["mean_down_s", "events"]));
     let random = section.place_of("mean_up_s").or(section.place_of("mean_down_s")).is_some();
     let result = match listed {
         Err(reported) => Err(reported),

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::document::Span;
 use super::super::RateOverride;
+use super::super::document::Span;
 use super::collect::Read;
 use super::job_types::JobTypes;
 use super::section::{POSITIVE, Section};
@@ -30,7 +30,8 @@ fn one(
         .required("job_type", job_type_name)
         .and_then(|name| job_types.names.find(faults, name.value, &name.place));
     let type_name = section.string("server_type");
-    let server_type = section.required("server_type", type_name).and_then(|name| types.find(faults, name.value, &name.place));
+    let server_type =
+        section.required("server_type", type_name).and_then(|name| types.find(faults, name.value, &name.place));
     let rate = section.number("rate", POSITIVE);
     let rate = section.required("rate", rate);
     let place = section.place.clone();

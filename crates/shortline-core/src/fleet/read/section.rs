@@ -35,7 +35,7 @@ pub(super) const PROBABILITY: Bounds = Bounds { holds: |x| (0.0..=1.0).contains(
 pub(super) const PROPER_FRACTION: Bounds = Bounds { holds: |x| x > 0.0 && x < 1.0, words: "above 0 and below 1" };
 pub(super) const FRACTION: Bounds = Bounds { holds: |x| x > 0.0 && x <= 1.0, words: "above 0 and at most 1" };
 pub(super) const WHOLE: Bounds = Bounds {
-    holds: |x| x >= 1.0 && x <= f64::from(u32::MAX) && x.trunc() == x,
+    holds: |x| x >= 1.0 && x <= f64::from(u32::MAX) && x.fract().abs() <= 0.0,
     words: "a whole number from 1 up",
 };
 
@@ -72,6 +72,11 @@ impl<'r, 't> Section<'r, 't> {
     /// Where a key stands, without counting it as read.
     pub(super) fn place_of(&self, key: &str) -> Option<&'r Span> {
         self.table.entries.iter().find(|(known, _)| known.name == key).map(|(known, _)| &known.span)
+    }
+
+    /// All keys with the places of their values.
+    pub(super) fn places(&self) -> Vec<(String, Span)> {
+        self.table.entries.iter().map(|(key, node)| (key.name.clone().into_owned(), node.span.clone())).collect()
     }
 
     fn field<T>(&mut self, key: &'static str, read: impl FnOnce(&Faults<'t>, &'r Node<'t>) -> Read<T>) -> Field<T> {

@@ -35,9 +35,9 @@ impl ServerTypes {
                 is_partial = true;
                 continue;
             };
-            types.push(
-                speed.and_then(|speed| Ok(ServerTypeParts { name: name.value.base.clone(), speed, slots: value_or(slots, 1)? })),
-            );
+            types.push(speed.and_then(|speed| {
+                Ok(ServerTypeParts { name: name.value.base.clone(), speed, slots: value_or(slots, 1)? })
+            }));
             names.push(name);
         }
         if let (Some(rated), Some(ranked)) = (rated, &ranked) {

@@ -95,7 +95,12 @@ pub(super) fn buffer(section: &mut Section<'_, '_>) -> Field<Option<u32>> {
 }
 
 /// The fleet's buffer has to hold the jobs in service of every server that has none of its own.
-fn check_default_buffer(faults: &Faults<'_>, types: &ServerTypes, buffer: &Field<Option<u32>>, entries: &[Entry<'_, '_>]) {
+fn check_default_buffer(
+    faults: &Faults<'_>,
+    types: &ServerTypes,
+    buffer: &Field<Option<u32>>,
+    entries: &[Entry<'_, '_>],
+) {
     let Ok(Some(buffer)) = buffer else { return };
     let type_of = |entry: &Entry<'_, '_>| entry.parts.as_ref().ok().map(|parts| parts.server_type);
     let affected: BTreeSet<usize> = entries.iter().filter(|e| e.has_default_buffer).filter_map(type_of).collect();

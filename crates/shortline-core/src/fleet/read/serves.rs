@@ -120,11 +120,18 @@ fn turned_around(held: &[Held], servers: &Servers<'_, '_>, job_types: usize) -> 
 pub(super) fn warn_of_gaps(faults: &Faults<'_>, edges: &Edges, servers: &NameTable, job_types: &NameTable) {
     let Edges::Rows { starts, servers: rows } = edges else { return };
     let empty = |&l: &usize| starts[l] == starts[l + 1];
-    warn(faults, job_types, (0..job_types.index.len()).filter(empty), "job type", "on no server", "its jobs are refused");
+    warn(
+        faults,
+        job_types,
+        (0..job_types.index.len()).filter(empty),
+        "job type",
+        "on no server",
+        "such jobs are refused",
+    );
     let mut holds_any = vec![false; servers.index.len()];
     rows.iter().for_each(|&r| holds_any[r as usize] = true);
     let idle = (0..holds_any.len()).filter(|&r| !holds_any[r]);
-    warn(faults, servers, idle, "server", "without a job type", "no job will ever go there");
+    warn(faults, servers, idle, "server", "without a job type", "no job ever goes there");
 }
 
 fn warn(

@@ -24,7 +24,8 @@ pub(super) fn meant<'k>(written: &str, known: impl IntoIterator<Item = &'k str>)
     let distance = |known: &str| strsim::osa_distance(&lower, &known.to_lowercase());
     let near = known.into_iter().filter(|known| known.len() <= 2 * LONGEST_NAME);
     let (name, distance) = near.map(|known| (known, distance(known))).min_by_key(|&(_, distance)| distance)?;
-    (distance <= (lower.chars().count() / 3).max(1)).then_some(name)
+    let letters = lower.chars().count();
+    (distance < letters && distance <= (letters / 3).max(1)).then_some(name)
 }
 
 /// `did you mean ...?`, or else `allowed are ...`.
@@ -65,6 +66,7 @@ mod tests {
         assert_eq!(meant("solts", known), Some("slots"));
         assert_eq!(meant("colour", known), None);
         assert_eq!(meant("", known), None);
+        assert_eq!(meant("b", ["a"]), None);
     }
 
     #[test]
