@@ -1,0 +1,3 @@
+//! What the crate promises, one file per behaviour.
+
+mod fleet_file;
