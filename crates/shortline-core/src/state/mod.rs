@@ -51,6 +51,7 @@ pub struct State<C> {
     idle_below: C,
     is_up: Vec<bool>,
     down: usize,
+    /// Whether all servers are full at the same number of jobs per slot, or none ever is.
     equal_capacities: bool,
     buckets: Option<Buckets>,
     bits: Option<LevelBits>,
@@ -93,12 +94,22 @@ impl<C: Counter> State<C> {
             },
         };
         let capacity: Vec<C> = fleet.servers().map(most_jobs).collect();
+        let full_at = |server: ServerId| match places {
+            Places::Slots => Some(common),
+            Places::Buffers => {
+                let weight = weights[fleet.server_type(server).index()].to_u64();
+                fleet.buffer(server).map(|buffer| u64::from(buffer) * weight)
+            }
+        };
+        let mut full_levels = fleet.servers().map(full_at);
+        let first = full_levels.next();
+        let equal_capacities = full_levels.all(|level| Some(level) == first);
         let types = || fleet.server_types().map(|m| (fleet.servers_of_type(m), fleet.server_type_parts(m).slots));
         let n = fleet.server_count();
         Self {
             jobs: vec![C::default(); n],
             levels: vec![C::default(); n],
-            equal_capacities: capacity.windows(2).all(|pair| pair[0] == pair[1]),
+            equal_capacities,
             capacity,
             weights,
             idle_below: narrow(common),

@@ -1,6 +1,7 @@
 //! Fleets for tests, built in code: a few calls, everything by name or by position in the order of the calls.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use rand::SeedableRng;
@@ -14,7 +15,7 @@ use shortline_core::{Decision, Dispatcher, Fleet, FleetParts, JobTypeId, ServerI
 use crate::rules::{Law, law};
 
 /// A fleet under construction.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Draft {
     pub(crate) types: Vec<DraftType>,
     pub(crate) servers: Vec<DraftServer>,
@@ -43,6 +44,21 @@ pub(crate) struct DraftJobType {
     pub(crate) name: String,
     /// Positions of its servers.
     pub(crate) servers: Vec<u32>,
+}
+
+/// A failing random fleet is read by people: one line each.
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let types: Vec<String> = self.types.iter().map(|t| format!("{} {} x{}", t.name, t.rate, t.slots)).collect();
+        let servers: Vec<String> = self
+            .servers
+            .iter()
+            .map(|s| format!("{} {} {:?}", s.name, self.types[s.server_type].name, s.buffer))
+            .collect();
+        writeln!(f, "types   {}\nservers {}", types.join(", "), servers.join(", "))?;
+        self.job_types.iter().try_for_each(|j| writeln!(f, "serves  {}: {:?}", j.name, j.servers))?;
+        writeln!(f, "rates   {:?}\nwait    {:?}", self.rates, self.wait)
+    }
 }
 
 impl Draft {
