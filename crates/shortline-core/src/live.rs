@@ -205,7 +205,7 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         self.dispatcher.cancel(ticket)
     }
 
-    /// Takes a server up or down; one that comes up starts waiting requests.
+    /// Takes a server up or down; either may start waiting requests (see [`Dispatcher::set_up`]).
     pub fn set_up(&mut self, server: ServerId, up: bool) -> Vec<StartedLive<J>> {
         self.dispatcher.set_up(server, up).into_iter().map(|started| self.with_key(started)).collect()
     }
@@ -289,7 +289,7 @@ impl<J: Send + 'static> LiveDispatcher<J> {
     /// If `prepared` was prepared from another fleet than the running one.
     pub fn migrate(&mut self, prepared: Prepared<J>) -> Migrated<J> {
         assert!(Arc::ptr_eq(&prepared.from, self.fleet()), "prepare an exchange from the fleet that is running");
-        let mut old = std::mem::replace(&mut self.dispatcher, prepared.dispatcher);
+        let old = std::mem::replace(&mut self.dispatcher, prepared.dispatcher);
         let old_entry_of = std::mem::take(&mut self.entry_of);
         let new_count = self.dispatcher.fleet().server_count();
         let mut entry_of: Vec<Option<u32>> = vec![None; new_count];
@@ -328,7 +328,7 @@ impl<J: Send + 'static> LiveDispatcher<J> {
             .collect();
         self.policy = prepared.policy;
         self.epoch += 1;
-        let handover = Handover { servers: carried, lines: old.take_lines(), job_types: &prepared.job_types };
+        let handover = Handover { servers: carried, lines: old.into_lines(), job_types: &prepared.job_types };
         let (started, dropped) = self.dispatcher.take_over(handover);
         Migrated { started: started.into_iter().map(|started| self.with_key(started)).collect(), dropped }
     }
@@ -372,7 +372,7 @@ trait Dispatch<J>: Send {
     fn has_server_up(&self, job_type: JobTypeId) -> bool;
     fn waiting(&self, job_type: JobTypeId) -> usize;
     fn waiting_total(&self) -> usize;
-    fn take_lines(&mut self) -> Option<Lines<J>>;
+    fn into_lines(self: Box<Self>) -> Lines<J>;
     fn take_over(&mut self, old: Handover<'_, J>) -> (Vec<Started<J>>, Vec<(Ticket, J)>);
 }
 
@@ -428,8 +428,8 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, J> {
         self.waiting_total()
     }
 
-    fn take_lines(&mut self) -> Option<Lines<J>> {
-        self.take_lines()
+    fn into_lines(self: Box<Self>) -> Lines<J> {
+        (*self).into_lines()
     }
 
     fn take_over(&mut self, old: Handover<'_, J>) -> (Vec<Started<J>>, Vec<(Ticket, J)>) {

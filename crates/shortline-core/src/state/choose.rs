@@ -167,7 +167,7 @@ impl State {
             let group = start..end as usize;
             start = group.end;
             let jobs = near.values()[group.clone()].iter().fold(NO_ROOM, |least, &level| least.min(level));
-            if jobs == DEEP {
+            if jobs == DEEP || self.idle_level == NO_ROOM {
                 return None;
             }
             if jobs != NO_ROOM {
@@ -175,7 +175,10 @@ impl State {
                 let delay = self.expected_delay(job_type, server_type, u32::from(jobs));
                 if delay < shortest * (1.0 - SPEED_TOLERANCE) {
                     shortest = delay;
-                    bits = near.at_most(jobs) & (u64::MAX >> (64 - group.end)) & (u64::MAX << group.start);
+                    // All idle servers promise the same delay, whatever their number of jobs.
+                    bits = near.at_most(jobs.max(self.idle_level))
+                        & (u64::MAX >> (64 - group.end))
+                        & (u64::MAX << group.start);
                 }
             }
         }
@@ -221,9 +224,13 @@ impl State {
     ) -> Option<ServerId> {
         let mut best: Option<Best<f64>> = None;
         for &server_type in self.fleet.fastest_first(job_type) {
-            if let Some((jobs, count)) = index.lowest(server_type) {
+            // All idle servers of a type promise the same delay, whatever their number of jobs.
+            let idle = index.idle(server_type);
+            let least = if idle > 0 { Some((0, idle)) } else { index.lowest(server_type) };
+            if let Some((jobs, count)) = least {
                 let key = self.expected_delay(job_type, server_type, jobs as u32);
-                let candidate = Best::new(key, self.fleet.rank(job_type, server_type), server_type, jobs, count);
+                let rank = self.fleet.rank(job_type, server_type);
+                let candidate = Best { is_idle: idle > 0, ..Best::new(key, rank, server_type, jobs, count) };
                 let order = |best: &Best<f64>| {
                     if crate::fleet::speeds_equal(key, best.key) {
                         std::cmp::Ordering::Equal
@@ -234,7 +241,10 @@ impl State {
                 best = Some(candidate.against(best, order, Ties::Fastest, rng));
             }
         }
-        best.map(|best| index.nth(best.server_type, best.jobs, below(rng, best.count)))
+        best.map(|best| {
+            let n = below(rng, best.count);
+            if best.is_idle { index.nth_idle(best.server_type, n) } else { index.nth(best.server_type, best.jobs, n) }
+        })
     }
 
     fn idle_by_type<R: Rng + ?Sized>(
@@ -266,6 +276,8 @@ struct Best<K> {
     rank: u16,
     server_type: ServerTypeId,
     jobs: usize,
+    /// Whether the tied servers are the idle ones, with any number of jobs.
+    is_idle: bool,
     /// Number of servers of this type that are tied for best.
     count: u32,
     /// The same over all server types seen.
@@ -274,7 +286,7 @@ struct Best<K> {
 
 impl<K> Best<K> {
     fn new(key: K, rank: u16, server_type: ServerTypeId, jobs: usize, count: u32) -> Self {
-        Self { key, rank, server_type, jobs, count, total: count }
+        Self { key, rank, server_type, jobs, is_idle: false, count, total: count }
     }
 
     /// The better of `self` and the best so far, seen in the order of speed. Tied server types are kept with

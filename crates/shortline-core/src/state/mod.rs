@@ -61,6 +61,7 @@ pub struct State {
     idle_level: u8,
     is_up: Vec<bool>,
     down: usize,
+    /// Whether all servers are full at the same number of jobs per slot, or none ever is.
     equal_capacities: bool,
     buckets: Option<Buckets>,
     bits: Option<LevelBits>,
@@ -80,13 +81,23 @@ impl State {
                 Places::Buffers => fleet.buffer(server).unwrap_or(u32::MAX),
             })
             .collect();
+        let full_at = |server: ServerId| match places {
+            Places::Slots => Some(u64::from(common)),
+            Places::Buffers => {
+                let weight = u64::from(common / slots[fleet.server_type(server).index()]);
+                fleet.buffer(server).map(|buffer| u64::from(buffer) * weight)
+            }
+        };
+        let mut full_levels = fleet.servers().map(full_at);
+        let first = full_levels.next();
+        let equal_capacities = full_levels.all(|level| Some(level) == first);
         let types = || fleet.server_types().map(|m| (fleet.servers_of_type(m), fleet.server_type_parts(m).slots));
         let n = fleet.server_count();
         let equal_slots = slots.windows(2).all(|pair| pair[0] == pair[1]);
         Self {
             jobs: vec![0; n],
             levels: vec![0; n],
-            equal_capacities: capacity.windows(2).all(|pair| pair[0] == pair[1]),
+            equal_capacities,
             limit: capacity.clone(),
             capacity,
             equal_slots,

@@ -9,7 +9,7 @@ use super::choose::nth_wanted;
 use super::level_bits::{count_in, nth_in};
 use super::{State, Ties};
 use crate::graph::Row;
-use crate::ids::{JobTypeId, ServerId};
+use crate::ids::{JobTypeId, ServerId, ServerTypeId};
 use crate::random::{below, set_bit};
 
 /// Which of the compatible servers to sample from.
@@ -69,7 +69,8 @@ impl State {
         Pool::new(self, job_type, among).sample(d, sample, rng);
     }
 
-    /// Whether all servers are full at the same number of jobs.
+    /// Whether all servers are full at the same number of jobs per slot, or none ever is: then a server that is full is
+    /// never shorter than one that has room.
     #[must_use]
     pub fn has_equal_capacities(&self) -> bool {
         self.equal_capacities
@@ -134,7 +135,7 @@ impl<'a> Pool<'a> {
         let kind = match graph.row(job_type.index()) {
             Row::List(set) => {
                 let fast = match (set.servers.first(), set.group_ends.first()) {
-                    (Some(&server), Some(&end)) if state.fleet.rank(job_type, state.fleet.server_type(server)) == 0 => {
+                    (Some(&server), Some(&end)) if is_fast(state, job_type, state.fleet.server_type(server)) => {
                         end as usize
                     }
                     _ => 0,
@@ -254,15 +255,20 @@ fn count(row: Option<&[u64]>, range: &Range<usize>) -> u32 {
 
 /// Id ranges of the server types that are fast for the job type, or of the others.
 fn ranges(state: &State, job_type: JobTypeId, among: Among) -> impl Iterator<Item = Range<usize>> + '_ {
-    let wanted = move |rank: u16| match among {
-        Among::All => true,
-        Among::Fast => rank == 0,
-        Among::Other => rank != 0,
-    };
     let fleet = &state.fleet;
-    fleet
-        .fastest_first(job_type)
-        .iter()
-        .filter(move |&&m| wanted(fleet.rank(job_type, m)))
-        .map(move |&m| fleet.servers_of_type(m))
+    let wanted = move |m: ServerTypeId| match among {
+        Among::All => true,
+        Among::Fast => is_fast(state, job_type, m),
+        Among::Other => !is_fast(state, job_type, m),
+    };
+    let types = fleet.fastest_first(job_type).iter().copied();
+    types.filter(move |&m| wanted(m)).map(move |m| fleet.servers_of_type(m))
+}
+
+/// Whether no server of the fleet is faster for the job type. Server types without servers do not count.
+fn is_fast(state: &State, job_type: JobTypeId, server_type: ServerTypeId) -> bool {
+    let fleet = &state.fleet;
+    let rank = fleet.rank(job_type, server_type);
+    let faster = fleet.fastest_first(job_type).iter().take_while(|&&m| fleet.rank(job_type, m) < rank);
+    faster.copied().all(|m| fleet.servers_of_type(m).is_empty())
 }

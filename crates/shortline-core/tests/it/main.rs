@@ -1,3 +1,7 @@
 //! What the crate promises, one file per behaviour.
 
 mod fleet_file;
+mod fleets;
+mod properties;
+mod rules;
+mod transcripts;
