@@ -1,0 +1,3 @@
+//! Behaviour of the core seen from outside, a file per behaviour.
+
+mod generators;
