@@ -11,11 +11,11 @@ use shortline_core::graph::generate::{Demand, GenerateError, Generated, generate
 use shortline_core::graph::{Edges, GraphSpec};
 
 fn generate_for(spec: &GraphSpec, servers: usize, job_types: usize) -> Generated {
-    generate(spec, &Demand::of_size(servers, job_types)).unwrap()
+    generate(spec, &Demand::of_size(servers, job_types)).expect("a graph that exists")
 }
 
 fn refusal(spec: &GraphSpec, servers: usize, job_types: usize) -> GenerateError {
-    generate(spec, &Demand::of_size(servers, job_types)).unwrap_err()
+    generate(spec, &Demand::of_size(servers, job_types)).expect_err("a graph that does not exist")
 }
 
 /// The servers of each job type, written out.
