@@ -2,6 +2,7 @@
 
 mod fleet_file;
 mod fleets;
+mod generators;
 mod properties;
 mod rules;
 mod transcripts;

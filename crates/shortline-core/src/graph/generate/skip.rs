@@ -83,7 +83,7 @@ mod tests {
         for (p, trials) in [(0.5, 1 << 40), (0.1, 1 << 40), (0.003, 1 << 40), (0.3, 16), (0.02, 64)] {
             let (skip, mut rng) = (Skip::new(p, trials), Generator::seed_from_u64(3));
             let cells = 12_usize;
-            let width = (1.0 / (p * 6.0)).ceil();
+            let width = (1.0 / (p * 6.0)).ceil().min((trials / cells as u64) as f64);
             let draws = 400_000;
             let mut seen = vec![0_u32; cells];
             for _ in 0..draws {
