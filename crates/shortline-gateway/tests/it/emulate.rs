@@ -19,7 +19,9 @@ fn fifo(law: SizeLaw) -> Service {
 }
 
 async fn emulator(servers: &[ServerLike<'_>], job_types: usize, service: Service, time_scale: f64) -> Emulator {
-    Emulator::start(fleet(servers, job_types, 0.0, service, time_scale), 7, Bind::Loopback).await.unwrap()
+    Emulator::start(fleet(servers, job_types, 0.0, service, time_scale), 7, Bind::Loopback)
+        .await
+        .expect("loopback has ports")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,7 @@
 //! What the tests of emulator and replay share: small fleets, and a client that writes bytes.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

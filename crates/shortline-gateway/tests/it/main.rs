@@ -4,3 +4,5 @@
 mod emulate;
 #[cfg(feature = "lab")]
 mod lab;
+#[cfg(feature = "lab")]
+mod replay;
