@@ -11,6 +11,9 @@ use shortline_core::{Fleet, JobTypeId};
 /// Different reasons for aborted requests that are told apart; further ones are "other reasons".
 const MOST_REASONS: usize = 20;
 
+/// Lags are recorded up to an hour, to about 1 %.
+const LONGEST_LAG_NS: u64 = 3_600_000_000_000;
+
 /// How a request ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -94,7 +97,7 @@ impl Record {
             by_server: vec![0; servers],
             by_unknown_server: 0,
             misrouted: 0,
-            lag: Histogram::new(2).expect("two significant digits are possible"),
+            lag: Histogram::new_with_bounds(1, LONGEST_LAG_NS, 2).expect("1 ns to an hour are bounds"),
             from_send_sum_s: 0.0,
             last_ended_after: Duration::ZERO,
         }
@@ -103,7 +106,8 @@ impl Record {
     pub(super) fn note(&mut self, answered: &Answered, outcome: Outcome) {
         let count = &mut self.job_types[answered.job_type as usize];
         count.ended += 1;
-        self.lag.saturating_record(u64::try_from(answered.lag.as_nanos()).unwrap_or(u64::MAX));
+        let lag_ns = u64::try_from(answered.lag.as_nanos()).unwrap_or(u64::MAX);
+        self.lag.saturating_record(lag_ns.clamp(1, LONGEST_LAG_NS));
         self.last_ended_after = self.last_ended_after.max(answered.ended_after);
         match outcome {
             Outcome::Aborted(reason) => {
