@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use shortline_core::fleet::Fleet;
 use shortline_core::fleet::settings::Overflow;
 use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
-use shortline_core::state::{Counter, Places, State};
+use shortline_core::state::Places;
 
 use crate::SimulationError;
 use crate::chain::{Chain, Streams};
@@ -54,49 +53,34 @@ impl Workshop {
 
     /// Prepares one of the policies that have a name.
     pub(crate) fn named(&self, spec: PolicySpec) -> Result<Contender, SimulationError> {
-        with_policy(spec, &self.model.fleet, Prepare { workshop: self, name: spec.to_string() })?
+        Ok(with_policy(spec, &self.model.fleet, Prepare { workshop: self, name: spec.to_string() })?)
     }
 
-    /// Prepares any policy, with the narrowest counters that hold its jobs.
-    pub(crate) fn prepare<P: Policy>(&self, name: String, policy: P) -> Result<Contender, SimulationError> {
+    /// Prepares any policy, on the engine that suits it.
+    pub(crate) fn prepare<P: Policy>(&self, name: String, policy: P) -> Contender {
         let fleet = &self.model.fleet;
         let lines = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
         let unbounded_servers = P::PLACES == Places::Buffers && fleet.servers().any(|r| fleet.buffer(r).is_none());
         let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
         let (why, chain) = if lines || self.model.uniform_rates.is_none() {
-            let why = if lines { LINES } else { RATES };
-            if State::<u32>::fits(fleet, P::PLACES) {
-                (why, self.tracked::<P, u32>(policy))
-            } else {
-                fits::<u64>(fleet, P::PLACES)?;
-                (why, self.tracked::<P, u64>(policy))
-            }
-        } else if State::<u8>::fits(fleet, P::PLACES) {
-            (COUNTS, self.counted::<P, u8>(policy))
-        } else if State::<u32>::fits(fleet, P::PLACES) {
-            (COUNTS, self.counted::<P, u32>(policy))
+            (if lines { LINES } else { RATES }, self.tracked(policy))
         } else {
-            fits::<u64>(fleet, P::PLACES)?;
-            (COUNTS, self.counted::<P, u64>(policy))
+            (COUNTS, self.counted(policy))
         };
-        Ok(Contender { name, engine: Engine::Markov, why, unbounded, chain })
+        Contender { name, engine: Engine::Markov, why, unbounded, chain }
     }
 
-    fn counted<P: Policy, C: Counter>(&self, policy: P) -> MakeChain {
+    fn counted<P: Policy>(&self, policy: P) -> MakeChain {
         let model = Arc::clone(&self.model);
         let clock = Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&model))));
-        Box::new(move |streams| Box::new(MarkovChain::<P, C>::new(&model, &clock, policy.clone(), streams)))
+        Box::new(move |streams| Box::new(MarkovChain::new(&model, &clock, policy.clone(), streams)))
     }
 
-    fn tracked<P: Policy, C: Counter>(&self, policy: P) -> MakeChain {
+    fn tracked<P: Policy>(&self, policy: P) -> MakeChain {
         let model = Arc::clone(&self.model);
         let clock = Arc::clone(self.thinned.get_or_init(|| Arc::new(ThinnedClock::new(&model))));
-        Box::new(move |streams| Box::new(TrackedChain::<P, C>::new(&model, &clock, policy.clone(), streams)))
+        Box::new(move |streams| Box::new(TrackedChain::new(&model, &clock, policy.clone(), streams)))
     }
-}
-
-fn fits<C: Counter>(fleet: &Fleet, places: Places) -> Result<(), SimulationError> {
-    if State::<C>::fits(fleet, places) { Ok(()) } else { Err(SimulationError::Counters) }
 }
 
 struct Prepare<'a> {
@@ -105,7 +89,7 @@ struct Prepare<'a> {
 }
 
 impl PolicyVisitor for Prepare<'_> {
-    type Output = Result<Contender, SimulationError>;
+    type Output = Contender;
 
     fn visit<P: Policy>(self, policy: P) -> Self::Output {
         self.workshop.prepare(self.name, policy)

@@ -46,11 +46,6 @@ pub enum SimulationError {
         /// The accepted range.
         range: &'static str,
     },
-    /// No counter of the engine holds the fleet's buffers.
-    #[error(
-        "the buffers are too large for the slot counts to be compared exactly; use smaller buffers or rounder slots"
-    )]
-    Counters,
     /// The threads could not be started.
     #[error("cannot start {threads} threads: {why}")]
     Threads {

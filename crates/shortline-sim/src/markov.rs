@@ -19,7 +19,7 @@ use std::sync::Arc;
 use rand::Rng;
 use shortline_core::policy::Policy;
 use shortline_core::random::below;
-use shortline_core::state::{Counter, State};
+use shortline_core::state::State;
 use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId};
 
 use crate::alias::Alias;
@@ -53,10 +53,10 @@ impl Clock {
 
 /// One replication.
 #[derive(Debug)]
-pub(crate) struct MarkovChain<P, C> {
+pub(crate) struct MarkovChain<P> {
     model: Arc<Model>,
     clock: Arc<Clock>,
-    dispatcher: Dispatcher<P, C, ()>,
+    dispatcher: Dispatcher<P, ()>,
     streams: Streams,
     tally: Tally,
     progress: Progress,
@@ -91,7 +91,7 @@ struct Cell {
     seen: u64,
 }
 
-impl<P: Policy, C: Counter> MarkovChain<P, C> {
+impl<P: Policy> MarkovChain<P> {
     pub(crate) fn new(model: &Arc<Model>, clock: &Arc<Clock>, policy: P, streams: Streams) -> Self {
         let largest = model.fleet.servers().map(|r| model.fleet.buffer(r).unwrap_or(u32::MAX)).max();
         let stride = largest.unwrap_or(0).min(30) as usize + 2;
@@ -105,12 +105,12 @@ impl<P: Policy, C: Counter> MarkovChain<P, C> {
         }
     }
 
-    fn state(&self) -> &State<C> {
+    fn state(&self) -> &State {
         self.dispatcher.state()
     }
 }
 
-impl<P: Policy, C: Counter> Chain for MarkovChain<P, C> {
+impl<P: Policy> Chain for MarkovChain<P> {
     fn run(&mut self, events: u64) {
         let (clock, model) = (&*self.clock, &*self.model);
         let (fleet, tally, dispatcher) = (&*model.fleet, &mut self.tally, &mut self.dispatcher);
@@ -134,7 +134,7 @@ impl<P: Policy, C: Counter> Chain for MarkovChain<P, C> {
                 let server_type = fleet.server_type(server).index();
                 let jobs = dispatcher.state().jobs(server);
                 tally.see(model, server_type, jobs as usize);
-                if jobs > u64::from(below(&mut choices, clock.slots[server_type])) {
+                if jobs > below(&mut choices, clock.slots[server_type]) {
                     left -= 1;
                     dispatcher.complete(server);
                 }
@@ -155,7 +155,7 @@ impl<P: Policy, C: Counter> Chain for MarkovChain<P, C> {
     }
 
     fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64)) {
-        self.model.fleet.servers().for_each(|server| visit(self.state().jobs(server)));
+        self.model.fleet.servers().for_each(|server| visit(u64::from(self.state().jobs(server))));
     }
 
     fn lines(&self, _: &mut dyn FnMut(u64)) {}

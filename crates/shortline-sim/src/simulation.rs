@@ -74,7 +74,7 @@ pub struct Unobserved;
 impl Observer for Unobserved {}
 
 /// Prepares a policy of one's own for a fleet.
-type Prepare = dyn Fn(&Workshop, String) -> Result<Contender, SimulationError>;
+type Prepare = dyn Fn(&Workshop, String) -> Contender;
 
 enum Rule {
     Named(PolicySpec),
@@ -152,7 +152,7 @@ impl Simulation {
     /// ```
     /// use rand::Rng;
     /// use shortline_core::policy::Policy;
-    /// use shortline_core::state::{Counter, State, Ties};
+    /// use shortline_core::state::State;
     /// use shortline_core::{JobTypeId, ServerId};
     /// use shortline_sim::{Simulation, Until};
     ///
@@ -161,7 +161,7 @@ impl Simulation {
     /// struct FirstShortest;
     ///
     /// impl Policy for FirstShortest {
-    ///     fn choose<C: Counter, R: Rng>(&mut self, state: &State<C>, l: JobTypeId, _: &mut R) -> Option<ServerId> {
+    ///     fn choose<R: Rng>(&mut self, state: &State, l: JobTypeId, _: &mut R) -> Option<ServerId> {
     ///         let mut best = None;
     ///         state.fleet().graph().for_each(l.index(), |server| {
     ///             if state.has_room(server) && best.is_none_or(|(load, _)| state.load(server) < load) {
@@ -276,7 +276,7 @@ impl Simulation {
         }
         let prepare = |rule: &Rule| match rule {
             Rule::Named(spec) => workshop.named(*spec),
-            Rule::Own { name, prepare } => prepare(workshop, name.clone()),
+            Rule::Own { name, prepare } => Ok(prepare(workshop, name.clone())),
         };
         self.rules.iter().map(prepare).collect()
     }

@@ -18,7 +18,6 @@ use std::sync::Arc;
 use rand::Rng;
 use shortline_core::policy::Policy;
 use shortline_core::random::{Generator, below};
-use shortline_core::state::Counter;
 use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId, Started, Ticket};
 
 use crate::alias::Alias;
@@ -58,8 +57,8 @@ impl ThinnedClock {
 
 /// One replication.
 #[derive(Debug)]
-pub(crate) struct TrackedChain<P, C> {
-    dispatcher: Dispatcher<P, C, f64>,
+pub(crate) struct TrackedChain<P> {
+    dispatcher: Dispatcher<P, f64>,
     ticks: Generator,
     choices: Generator,
     gaps: Generator,
@@ -100,7 +99,7 @@ struct Tally {
     line_area_s: f64,
 }
 
-impl<P: Policy, C: Counter> TrackedChain<P, C> {
+impl<P: Policy> TrackedChain<P> {
     pub(crate) fn new(model: &Arc<Model>, clock: &Arc<ThinnedClock>, policy: P, streams: Streams) -> Self {
         let fleet = &model.fleet;
         let Streams { ticks, choices, gaps } = streams;
@@ -255,7 +254,7 @@ impl Tally {
     }
 }
 
-impl<P: Policy, C: Counter> Chain for TrackedChain<P, C> {
+impl<P: Policy> Chain for TrackedChain<P> {
     fn run(&mut self, events: u64) {
         let job_types = self.rest.model.fleet.job_type_count();
         let mut left = events;
