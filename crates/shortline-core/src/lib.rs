@@ -4,11 +4,18 @@
 //! [dispatcher](Dispatcher) that decides by them, in the simulator and in the gateway alike. No I/O, no clock, no
 //! async: time and randomness come in as arguments.
 
+pub mod dispatcher;
 pub mod fleet;
 pub mod graph;
 pub mod ids;
+mod lines;
+pub mod live;
 pub mod policy;
 pub mod random;
+pub mod state;
 
+pub use dispatcher::{Blocked, Decision, Dispatcher, Started};
 pub use fleet::{Fleet, FleetError, FleetParts};
 pub use ids::{JobTypeId, ServerId, ServerTypeId};
+pub use lines::Ticket;
+pub use live::LiveDispatcher;

@@ -426,3 +426,4 @@ pub fn speeds_equal(a: f64, b: f64) -> bool {
 }
 
 mod build;
+pub(crate) use build::gcd;

@@ -7,7 +7,7 @@
 mod rows;
 
 pub use rows::{Graph, Row, ServerSet};
-pub(crate) use rows::{GraphBuilder, RowOrder};
+pub(crate) use rows::{GraphBuilder, LONGEST_SCAN, RowOrder};
 
 /// A graph as written or generated: per job type the servers that hold it, as indices in the file's order.
 ///

@@ -1,0 +1,211 @@
+//! The dispatcher: a policy and the live state of the fleet it decides for.
+//!
+//! A plain state machine that the simulator and the gateway drive alike. Jobs come in by [`route`](Dispatcher::route)
+//! and go out by [`complete`](Dispatcher::complete); what finds no place is blocked, or waits in a line per job type
+//! and is started by the first place that frees at a compatible server. Time and randomness are arguments.
+
+use std::sync::Arc;
+
+use rand::Rng;
+
+use crate::fleet::Fleet;
+use crate::fleet::settings::Overflow;
+use crate::ids::{JobTypeId, ServerId};
+use crate::lines::{Lines, Ticket};
+use crate::policy::Policy;
+use crate::state::{Counter, Places, State};
+
+/// What became of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// It is at this server.
+    Joined(ServerId),
+    /// It waits in the line of its type.
+    Waiting(Ticket),
+    /// It is lost, or refused.
+    Blocked(Blocked),
+}
+
+impl Decision {
+    /// The server, if the job joined one.
+    #[must_use]
+    pub fn server(self) -> Option<ServerId> {
+        match self {
+            Self::Joined(server) => Some(server),
+            Self::Waiting(_) | Self::Blocked(_) => None,
+        }
+    }
+}
+
+/// Why a job found no place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Blocked {
+    /// The policy found no server with room.
+    NoRoom,
+    /// The line of its type is full.
+    LineFull,
+    /// No server that holds its type is up.
+    NoServerUp,
+}
+
+/// A job that waited and is now at a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Started<J> {
+    /// The place in line it had.
+    pub ticket: Ticket,
+    /// What was kept with it.
+    pub job: J,
+    /// Its type.
+    pub job_type: JobTypeId,
+    /// Its server.
+    pub server: ServerId,
+}
+
+/// A policy with live state. `C` counts jobs, `J` is kept with a waiting job.
+#[derive(Clone, Debug)]
+pub struct Dispatcher<P, C, J> {
+    policy: P,
+    state: State<C>,
+    lines: Option<Lines<J>>,
+}
+
+impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
+    /// All servers up and empty, nobody waiting.
+    ///
+    /// # Panics
+    /// If `C` is too narrow for the fleet ([`State::fits`]).
+    #[must_use]
+    pub fn new(fleet: Arc<Fleet>, policy: P) -> Self {
+        let waits = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
+        let lines = waits.then(|| Lines::new(fleet.job_type_count(), fleet.settings().lines.size));
+        Self { policy, state: State::new(fleet, P::PLACES), lines }
+    }
+
+    /// The state that the policy sees.
+    #[inline]
+    #[must_use]
+    pub fn state(&self) -> &State<C> {
+        &self.state
+    }
+
+    /// Decides about a job that arrives. While jobs of its type wait it joins the end of their line; otherwise the
+    /// policy chooses. `job` is called if it has to wait.
+    #[inline]
+    pub fn route<R: Rng>(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J, rng: &mut R) -> Decision {
+        let others_wait = self.lines.as_ref().is_some_and(|lines| lines.len(job_type) > 0);
+        if !others_wait
+            && let Some(server) = self.policy.choose(&self.state, job_type, rng)
+            && self.state.has_room(server)
+        {
+            self.state.join(server);
+            return Decision::Joined(server);
+        }
+        self.without_place(job_type, job)
+    }
+
+    #[cold]
+    fn without_place(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J) -> Decision {
+        match &mut self.lines {
+            Some(lines) => match lines.push(job_type, job) {
+                Some(ticket) => Decision::Waiting(ticket),
+                None => Decision::Blocked(Blocked::LineFull),
+            },
+            None if self.state.has_server_up(job_type) => Decision::Blocked(Blocked::NoRoom),
+            None => Decision::Blocked(Blocked::NoServerUp),
+        }
+    }
+
+    /// A job leaves its server: done, failed or given up. The place it frees may start a waiting job.
+    ///
+    /// # Panics
+    /// If no job is at the server.
+    #[inline]
+    pub fn complete(&mut self, server: ServerId) -> Option<Started<J>> {
+        self.state.leave(server);
+        if self.lines.as_ref().is_some_and(|lines| !lines.is_empty()) { self.start_waiting(server) } else { None }
+    }
+
+    /// Starts the longest-waiting job that this server can serve, if it has room and there is one.
+    fn start_waiting(&mut self, server: ServerId) -> Option<Started<J>> {
+        if !self.state.has_room(server) {
+            return None;
+        }
+        let graph = self.state.fleet().graph();
+        let compatible = |job_type: JobTypeId| graph.contains(job_type.index(), server);
+        let (ticket, job_type, job) = self.lines.as_mut()?.take(compatible)?;
+        self.state.join(server);
+        Some(Started { ticket, job, job_type, server })
+    }
+
+    /// Starts waiting jobs at this server until it is full or none is left for it.
+    fn fill(&mut self, server: ServerId, started: &mut Vec<Started<J>>) {
+        while let Some(job) = self.start_waiting(server) {
+            started.push(job);
+        }
+    }
+
+    /// A waiting job gives up. `None`: it does not wait any more, a server has it.
+    pub fn cancel(&mut self, ticket: Ticket) -> Option<J> {
+        self.lines.as_mut()?.cancel(ticket).map(|(_, job)| job)
+    }
+
+    /// Takes a server up or down. Jobs at a server that goes down stay counted until they complete; a server that
+    /// comes up starts waiting jobs.
+    pub fn set_up(&mut self, server: ServerId, up: bool) -> Vec<Started<J>> {
+        self.state.set_up(server, up);
+        let mut started = Vec::new();
+        self.fill(server, &mut started);
+        started
+    }
+
+    /// Jobs of this type that wait.
+    #[must_use]
+    pub fn waiting(&self, job_type: JobTypeId) -> usize {
+        self.lines.as_ref().map_or(0, |lines| lines.len(job_type))
+    }
+
+    /// Jobs that wait.
+    #[must_use]
+    pub fn waiting_total(&self) -> usize {
+        self.lines.as_ref().map_or(0, Lines::total)
+    }
+
+    /// Takes over counts, lines and up/down from the dispatcher of another fleet, job types and servers matched by
+    /// the maps from old to new ids; then starts the waiting jobs for which there is room now. Returns the jobs
+    /// started, and the waiting jobs that have no line here. `old` keeps neither lines nor jobs of servers it shares.
+    pub(crate) fn take_over(&mut self, old: Handover<'_, J>) -> (Vec<Started<J>>, Vec<(Ticket, J)>) {
+        for (server, jobs, up) in old.servers {
+            self.state.carry(server, jobs);
+            self.state.set_up(server, up);
+        }
+        let settings = self.state.fleet().settings().lines;
+        let job_types = self.state.fleet().job_type_count();
+        let mut dropped = Vec::new();
+        if let Some(mut lines) = old.lines {
+            let new_of = |l: JobTypeId| if self.lines.is_some() { old.job_types[l.index()] } else { None };
+            dropped = lines.renumber(job_types, settings.size, new_of);
+            if self.lines.is_some() {
+                self.lines = Some(lines);
+            }
+        }
+        let mut started = Vec::new();
+        if self.lines.as_ref().is_some_and(|lines| !lines.is_empty()) {
+            let servers = self.state.fleet().servers();
+            servers.for_each(|server| self.fill(server, &mut started));
+        }
+        (started, dropped)
+    }
+
+    pub(crate) fn take_lines(&mut self) -> Option<Lines<J>> {
+        self.lines.take()
+    }
+}
+
+/// What one dispatcher hands to the next.
+pub(crate) struct Handover<'a, J> {
+    /// New id, jobs, whether it is up, of each server that stays.
+    pub(crate) servers: Vec<(ServerId, u64, bool)>,
+    pub(crate) lines: Option<Lines<J>>,
+    /// Old job type -> new one.
+    pub(crate) job_types: &'a [Option<JobTypeId>],
+}

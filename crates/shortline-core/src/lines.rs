@@ -1,0 +1,188 @@
+//! Lines in front of the servers: jobs that found no place wait here, one line per job type.
+//!
+//! A freed place goes to the longest-waiting job that its server can serve. The lines that are not empty are kept in
+//! the order of their first jobs, so that the search for it looks at the oldest first and stops at the first
+//! compatible one. A job leaves its line from any position in O(1).
+
+use std::collections::VecDeque;
+
+use crate::ids::JobTypeId;
+
+/// A place in a line; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ticket {
+    slot: u32,
+    number: u64,
+}
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Lines<J> {
+    places: Vec<Place<J>>,
+    free: Vec<u32>,
+    lines: Vec<Line>,
+    /// (number of the first ticket, job type) of the lines that are not empty, oldest first.
+    heads: VecDeque<(u64, u32)>,
+    next_number: u64,
+    limit: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Place<J> {
+    number: u64,
+    line: u32,
+    before: u32,
+    behind: u32,
+    job: Option<J>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    first: u32,
+    last: u32,
+    len: u32,
+}
+
+const EMPTY: Line = Line { first: NONE, last: NONE, len: 0 };
+
+impl<J> Lines<J> {
+    /// Empty lines for `job_types` job types, each at most `limit` long (`None` = unbounded).
+    pub(crate) fn new(job_types: usize, limit: Option<u32>) -> Self {
+        Self {
+            places: Vec::new(),
+            free: Vec::new(),
+            lines: vec![EMPTY; job_types],
+            heads: VecDeque::new(),
+            next_number: 0,
+            limit: limit.unwrap_or(NONE - 1),
+        }
+    }
+
+    pub(crate) fn len(&self, job_type: JobTypeId) -> usize {
+        self.lines[job_type.index()].len as usize
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// Adds a job at the end of its line; `None` if the line is full.
+    pub(crate) fn push(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J) -> Option<Ticket> {
+        let line = &mut self.lines[job_type.index()];
+        if line.len >= self.limit {
+            return None;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let type_number = u32::try_from(job_type.index()).expect("job types are numbered in 32 bits");
+        let place = Place { number, line: type_number, before: line.last, behind: NONE, job: Some(job()) };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.places[slot as usize] = place;
+                slot
+            }
+            None => {
+                self.places.push(place);
+                u32::try_from(self.places.len() - 1).expect("fewer than 2^32 jobs wait")
+            }
+        };
+        match line.last {
+            NONE => {
+                line.first = slot;
+                self.heads.push_back((number, type_number));
+            }
+            last => self.places[last as usize].behind = slot,
+        }
+        line.last = slot;
+        line.len += 1;
+        Some(Ticket { slot, number })
+    }
+
+    /// Takes a job out of its line; `None` if it does not wait any more.
+    pub(crate) fn cancel(&mut self, ticket: Ticket) -> Option<(JobTypeId, J)> {
+        let place = self.places.get(ticket.slot as usize)?;
+        (place.number == ticket.number && place.job.is_some()).then(|| self.remove(ticket.slot))
+    }
+
+    /// Takes out the longest-waiting job whose type is `compatible`.
+    pub(crate) fn take(&mut self, compatible: impl Fn(JobTypeId) -> bool) -> Option<(Ticket, JobTypeId, J)> {
+        let &(number, line) = self.heads.iter().find(|(_, line)| compatible(JobTypeId::new(*line as usize)))?;
+        let slot = self.lines[line as usize].first;
+        let (job_type, job) = self.remove(slot);
+        Some((Ticket { slot, number }, job_type, job))
+    }
+
+    fn remove(&mut self, slot: u32) -> (JobTypeId, J) {
+        let place = &mut self.places[slot as usize];
+        let job = place.job.take().expect("only a waiting job is removed");
+        let (number, line_number, before, behind) = (place.number, place.line, place.before, place.behind);
+        let line = &mut self.lines[line_number as usize];
+        line.len -= 1;
+        match behind {
+            NONE => line.last = before,
+            behind => self.places[behind as usize].before = before,
+        }
+        match before {
+            NONE => {
+                line.first = behind;
+                self.move_head(number, line_number, behind);
+            }
+            before => self.places[before as usize].behind = behind,
+        }
+        self.free.push(slot);
+        (JobTypeId::new(line_number as usize), job)
+    }
+
+    /// The first job of a line has left; `next` is first now.
+    fn move_head(&mut self, number: u64, line: u32, next: u32) {
+        let at = self.heads.binary_search(&(number, line)).expect("every line that is not empty has its head listed");
+        self.heads.remove(at);
+        if next != NONE {
+            let head = (self.places[next as usize].number, line);
+            let at = self.heads.partition_point(|other| *other < head);
+            self.heads.insert(at, head);
+        }
+    }
+
+    /// Moves the lines to another numbering of the job types; jobs of types that are no more are returned.
+    pub(crate) fn renumber(
+        &mut self,
+        job_types: usize,
+        limit: Option<u32>,
+        new_of: impl Fn(JobTypeId) -> Option<JobTypeId>,
+    ) -> Vec<(Ticket, J)> {
+        let old = std::mem::replace(&mut self.lines, vec![EMPTY; job_types]);
+        self.limit = limit.unwrap_or(NONE - 1);
+        self.heads.clear();
+        let mut dropped = Vec::new();
+        for (l, line) in old.iter().enumerate().filter(|(_, line)| line.len > 0) {
+            let new = new_of(JobTypeId::new(l));
+            let mut slot = line.first;
+            while slot != NONE {
+                let place = &mut self.places[slot as usize];
+                let behind = place.behind;
+                match new {
+                    Some(new) => place.line = u32::try_from(new.index()).expect("job types are numbered in 32 bits"),
+                    None => {
+                        let job = place.job.take().expect("a place in a line holds a job");
+                        dropped.push((Ticket { slot, number: place.number }, job));
+                        self.free.push(slot);
+                    }
+                }
+                slot = behind;
+            }
+            if let Some(new) = new {
+                self.lines[new.index()] = *line;
+                let new = u32::try_from(new.index()).expect("job types are numbered in 32 bits");
+                self.heads.push_back((self.places[line.first as usize].number, new));
+            }
+        }
+        self.heads.make_contiguous().sort_unstable();
+        dropped
+    }
+}

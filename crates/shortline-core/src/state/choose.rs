@@ -1,0 +1,304 @@
+//! The choices that policies are made of: the shortest queue, an idle server, the shortest expected delay.
+//!
+//! Every choice is uniform among the servers that its rule leaves tied. Where two speeds, or two delays, differ by
+//! less than [`SPEED_TOLERANCE`] relative, they are tied.
+
+use rand::Rng;
+
+use super::level_bits::LevelBits;
+use super::{Buckets, Counter, State};
+use crate::fleet::SPEED_TOLERANCE;
+use crate::graph::{LONGEST_SCAN, Row, ServerSet};
+use crate::ids::{JobTypeId, ServerId, ServerTypeId};
+use crate::random::{below, set_bit};
+
+/// Who wins among servers that are equal so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ties {
+    /// Each with the same probability.
+    Uniform,
+    /// The fastest for the job's type; each of the fastest with the same probability.
+    Fastest,
+}
+
+impl<C: Counter> State<C> {
+    /// The compatible server with room that has fewest jobs per slot.
+    #[inline]
+    pub fn shortest<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
+        match self.fleet.graph().row(job_type.index()) {
+            Row::List(set) => {
+                let level = |i: usize| self.levels[set.servers[i].index()];
+                let least = least(set.servers.len(), level).filter(|&least| least != C::MAX)?;
+                Some(pick(set, ties, |i| level(i) == least, rng))
+            }
+            Row::All => self.shortest_by_type(job_type, &self.buckets()?, ties, rng),
+            Row::Bits(row) => self.shortest_by_type(job_type, &self.bit_row(row)?, ties, rng),
+        }
+    }
+
+    /// A compatible idle server.
+    #[inline]
+    pub fn idle<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
+        match self.fleet.graph().row(job_type.index()) {
+            Row::List(set) => {
+                let is_idle = |i: usize| self.levels[set.servers[i].index()] < self.idle_below;
+                (0..set.servers.len()).any(is_idle).then(|| pick(set, ties, is_idle, rng))
+            }
+            Row::All => self.idle_by_type(job_type, &self.buckets()?, ties, rng),
+            Row::Bits(row) => self.idle_by_type(job_type, &self.bit_row(row)?, ties, rng),
+        }
+    }
+
+    /// The compatible server with room whose expected delay `max(1, (jobs + 1) / slots) / rate` is smallest; ties to
+    /// the fastest, then uniformly.
+    #[inline]
+    pub fn shortest_delay<R: Rng + ?Sized>(&self, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
+        match self.fleet.graph().row(job_type.index()) {
+            Row::List(set) => {
+                let delay = |i: usize| {
+                    let server = set.servers[i];
+                    let busy = self.expected_delay(job_type, self.fleet.server_type(server), self.jobs(server));
+                    if self.has_room(server) { busy } else { f64::INFINITY }
+                };
+                let least = (0..set.servers.len()).map(delay).fold(f64::INFINITY, f64::min);
+                let limit = least * (1.0 + SPEED_TOLERANCE);
+                least.is_finite().then(|| pick(set, Ties::Fastest, |i| delay(i) <= limit, rng))
+            }
+            Row::All => self.delay_by_type(job_type, &self.buckets()?, rng),
+            Row::Bits(row) => self.delay_by_type(job_type, &self.bit_row(row)?, rng),
+        }
+    }
+
+    /// `max(1, (jobs + 1) / slots) / rate`, in seconds per unit of size, at a server of this type with `jobs` jobs.
+    #[inline]
+    #[must_use]
+    pub fn expected_delay(&self, job_type: JobTypeId, server_type: ServerTypeId, jobs: u64) -> f64 {
+        let slots = f64::from(self.fleet.server_type_parts(server_type).slots);
+        (jobs as f64 + 1.0).max(slots) / (slots * self.fleet.rate(job_type, server_type))
+    }
+
+    fn buckets(&self) -> Option<&Buckets> {
+        self.buckets.as_ref()
+    }
+
+    fn bit_row<'a>(&'a self, row: &'a [u64]) -> Option<BitRow<'a, C>> {
+        self.bits.as_ref().map(|bits| BitRow { bits, row, state: self })
+    }
+
+    fn shortest_by_type<R: Rng + ?Sized>(
+        &self,
+        job_type: JobTypeId,
+        index: &impl TypeIndex,
+        ties: Ties,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        let mut best: Option<Best<u64>> = None;
+        for &server_type in self.fleet.fastest_first(job_type) {
+            let rank = self.fleet.rank(job_type, server_type);
+            if ties == Ties::Fastest && best.as_ref().is_some_and(|best| best.key == 0 && best.rank < rank) {
+                break;
+            }
+            if let Some((jobs, count)) = index.lowest(server_type) {
+                let key = jobs as u64 * self.weight(server_type);
+                let candidate = Best::new(key, rank, server_type, jobs, count);
+                let order = |best: &Best<u64>| key.cmp(&best.key);
+                best = Some(candidate.against(best, order, ties, rng));
+            }
+        }
+        best.map(|best| index.nth(best.server_type, best.jobs, below(rng, best.count)))
+    }
+
+    fn delay_by_type<R: Rng + ?Sized>(
+        &self,
+        job_type: JobTypeId,
+        index: &impl TypeIndex,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        let mut best: Option<Best<f64>> = None;
+        for &server_type in self.fleet.fastest_first(job_type) {
+            if let Some((jobs, count)) = index.lowest(server_type) {
+                let key = self.expected_delay(job_type, server_type, jobs as u64);
+                let candidate = Best::new(key, self.fleet.rank(job_type, server_type), server_type, jobs, count);
+                let order = |best: &Best<f64>| {
+                    if crate::fleet::speeds_equal(key, best.key) {
+                        std::cmp::Ordering::Equal
+                    } else {
+                        key.total_cmp(&best.key)
+                    }
+                };
+                best = Some(candidate.against(best, order, Ties::Fastest, rng));
+            }
+        }
+        best.map(|best| index.nth(best.server_type, best.jobs, below(rng, best.count)))
+    }
+
+    fn idle_by_type<R: Rng + ?Sized>(
+        &self,
+        job_type: JobTypeId,
+        index: &impl TypeIndex,
+        ties: Ties,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        let mut best: Option<Best<()>> = None;
+        for &server_type in self.fleet.fastest_first(job_type) {
+            let rank = self.fleet.rank(job_type, server_type);
+            if ties == Ties::Fastest && best.as_ref().is_some_and(|best| best.rank < rank) {
+                break;
+            }
+            let count = index.idle(server_type);
+            if count > 0 {
+                let candidate = Best::new((), rank, server_type, 0, count);
+                best = Some(candidate.against(best, |_| std::cmp::Ordering::Equal, ties, rng));
+            }
+        }
+        best.map(|best| index.nth_idle(best.server_type, below(rng, best.count)))
+    }
+}
+
+/// The best server type so far.
+struct Best<K> {
+    key: K,
+    rank: u16,
+    server_type: ServerTypeId,
+    jobs: usize,
+    /// Number of servers of this type that are tied for best.
+    count: u32,
+    /// The same over all server types seen.
+    total: u32,
+}
+
+impl<K> Best<K> {
+    fn new(key: K, rank: u16, server_type: ServerTypeId, jobs: usize, count: u32) -> Self {
+        Self { key, rank, server_type, jobs, count, total: count }
+    }
+
+    /// The better of `self` and the best so far, seen in the order of speed. Tied server types are kept with
+    /// probability proportional to their number of tied servers, so that all tied servers are equally likely.
+    fn against<R: Rng + ?Sized>(
+        self,
+        best: Option<Self>,
+        order: impl Fn(&Self) -> std::cmp::Ordering,
+        ties: Ties,
+        rng: &mut R,
+    ) -> Self {
+        let Some(mut best) = best else { return self };
+        match order(&best) {
+            std::cmp::Ordering::Less => self,
+            std::cmp::Ordering::Greater => best,
+            std::cmp::Ordering::Equal if ties == Ties::Fastest && self.rank > best.rank => best,
+            std::cmp::Ordering::Equal => {
+                let total = best.total + self.count;
+                if below(rng, total) < self.count {
+                    Self { total, ..self }
+                } else {
+                    best.total = total;
+                    best
+                }
+            }
+        }
+    }
+}
+
+/// Looks servers up by type: how few jobs, how many servers, which one.
+trait TypeIndex {
+    fn lowest(&self, server_type: ServerTypeId) -> Option<(usize, u32)>;
+    fn nth(&self, server_type: ServerTypeId, jobs: usize, n: u32) -> ServerId;
+    fn idle(&self, server_type: ServerTypeId) -> u32;
+    fn nth_idle(&self, server_type: ServerTypeId, n: u32) -> ServerId;
+}
+
+impl TypeIndex for &Buckets {
+    fn lowest(&self, server_type: ServerTypeId) -> Option<(usize, u32)> {
+        Buckets::lowest(self, server_type)
+    }
+
+    fn nth(&self, server_type: ServerTypeId, jobs: usize, n: u32) -> ServerId {
+        Buckets::nth(self, server_type, jobs, n)
+    }
+
+    fn idle(&self, server_type: ServerTypeId) -> u32 {
+        Buckets::idle(self, server_type)
+    }
+
+    fn nth_idle(&self, server_type: ServerTypeId, n: u32) -> ServerId {
+        Buckets::nth_idle(self, server_type, n)
+    }
+}
+
+/// A bitset row with the bitsets of job counts.
+struct BitRow<'a, C> {
+    bits: &'a LevelBits,
+    row: &'a [u64],
+    state: &'a State<C>,
+}
+
+impl<C: Counter> TypeIndex for BitRow<'_, C> {
+    fn lowest(&self, server_type: ServerTypeId) -> Option<(usize, u32)> {
+        self.bits.lowest(self.row, server_type, |server| self.state.jobs_if_room(server))
+    }
+
+    fn nth(&self, server_type: ServerTypeId, jobs: usize, n: u32) -> ServerId {
+        self.bits.nth(self.row, server_type, jobs, n, |server| self.state.jobs_if_room(server))
+    }
+
+    fn idle(&self, server_type: ServerTypeId) -> u32 {
+        self.bits.idle(self.row, server_type)
+    }
+
+    fn nth_idle(&self, server_type: ServerTypeId, n: u32) -> ServerId {
+        self.bits.nth_idle(self.row, server_type, n)
+    }
+}
+
+/// The smallest of `n` values.
+#[inline(always)]
+pub(super) fn least<K: Ord + Copy>(n: usize, value: impl Fn(usize) -> K) -> Option<K> {
+    (0..n).map(value).min()
+}
+
+/// Chooses uniformly among the servers of `set` that are `wanted` (at least one is); with [`Ties::Fastest`] among
+/// those of the first speed group that has any.
+#[inline(always)]
+fn pick<R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, wanted: impl Fn(usize) -> bool, rng: &mut R) -> ServerId {
+    let n = set.servers.len();
+    if n <= LONGEST_SCAN {
+        let mut mask = (0..n).fold(0_u64, |mask, i| mask | u64::from(wanted(i)) << i);
+        if ties == Ties::Fastest {
+            mask &= group_mask(set.group_ends, mask.trailing_zeros());
+        }
+        return set.servers[set_bit(rng, mask) as usize];
+    }
+    let range = match ties {
+        Ties::Uniform => 0..n,
+        Ties::Fastest => {
+            let first = (0..n).find(|&i| wanted(i)).expect("the caller saw one that is wanted");
+            let group = set.group_ends.partition_point(|&end| end as usize <= first);
+            first..set.group_ends[group] as usize
+        }
+    };
+    set.servers[nth_wanted(range, wanted, rng)]
+}
+
+/// A uniformly chosen index of `range` that is `wanted` (at least one is).
+pub(super) fn nth_wanted<R: Rng + ?Sized>(
+    range: std::ops::Range<usize>,
+    wanted: impl Fn(usize) -> bool,
+    rng: &mut R,
+) -> usize {
+    let count = range.clone().filter(|&i| wanted(i)).count();
+    let n = below(rng, u32::try_from(count).expect("a row is no longer than the fleet"));
+    range.filter(|&i| wanted(i)).nth(n as usize).expect("there are more than n of them")
+}
+
+/// Bits of the speed group that contains position `i`.
+#[inline(always)]
+fn group_mask(group_ends: &[u32], i: u32) -> u64 {
+    let mut start = 0;
+    for &end in group_ends {
+        if i < end {
+            return (u64::MAX >> (64 - end)) & (u64::MAX << start);
+        }
+        start = end;
+    }
+    u64::MAX
+}
