@@ -99,11 +99,6 @@ impl Dispatch {
         self.policy
     }
 
-    /// Whether what finds no place waits in line.
-    pub(crate) fn waits(&self) -> bool {
-        self.waits
-    }
-
     /// Decides about a request.
     pub(crate) fn route(self: &Arc<Self>, job_type: JobTypeId) -> Route {
         let began = Instant::now();
@@ -182,12 +177,7 @@ impl Dispatch {
             waiting.extend((waiting.len()..end).map(|l| live.dispatcher.waiting(JobTypeId::new(l))));
         }
         let live = self.lock();
-        Snapshot {
-            epoch: live.dispatcher.epoch(),
-            waiting_total: live.dispatcher.waiting_total(),
-            servers,
-            waiting,
-        }
+        Snapshot { epoch: live.dispatcher.epoch(), waiting_total: live.dispatcher.waiting_total(), servers, waiting }
     }
 
     pub(crate) fn count_decision(&self, reason: Reason) {

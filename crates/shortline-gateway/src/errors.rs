@@ -125,7 +125,8 @@ impl Refusal {
     pub(crate) fn response(&self, no_capacity: StatusCode, retry_after_s: u64) -> Response<Bytes> {
         let status = self.status(no_capacity);
         let message = self.message();
-        let error = ErrorBody { error: ErrorObject { code: self.outcome().name(), message: &message, kind: self.kind() } };
+        let error =
+            ErrorBody { error: ErrorObject { code: self.outcome().name(), message: &message, kind: self.kind() } };
         let mut response = json_response(status, &error);
         if matches!(status.as_u16(), 429 | 503 | 529) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_s.max(1)));

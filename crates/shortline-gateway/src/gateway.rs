@@ -100,7 +100,9 @@ pub enum StartError {
         servers: usize,
     },
     /// TLS to servers is not spoken.
-    #[error("server `{server}` is at {address}: https to servers is not supported; use http, or a TLS proxy beside the server")]
+    #[error(
+        "server `{server}` is at {address}: https to servers is not supported; use http, or a TLS proxy beside the server"
+    )]
     Https {
         /// Its name.
         server: String,

@@ -111,8 +111,7 @@ pub(crate) enum Reason {
 
 impl Reason {
     /// All of them.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::IdleFastest, Self::IdleSlower, Self::Queued, Self::Waited, Self::Blocked];
+    pub(crate) const ALL: [Self; 5] = [Self::IdleFastest, Self::IdleSlower, Self::Queued, Self::Waited, Self::Blocked];
 
     /// Its word in metrics and logs.
     pub(crate) const fn name(self) -> &'static str {
@@ -131,8 +130,8 @@ mod tests {
     use super::*;
     use crate::testing::{fleet, server, server_type};
     use proptest::prelude::*;
-    use shortline_core::{Fleet, JobTypeId};
     use shortline_core::fleet::settings::{LineSettings, Overflow, Settings};
+    use shortline_core::{Fleet, JobTypeId};
 
     /// Two servers with `buffer` places; job type 0 on both, 1 on the first, 2 on the second.
     fn dispatch(buffer: u32, line: Option<u32>) -> Arc<Dispatch> {

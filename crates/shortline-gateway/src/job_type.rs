@@ -91,7 +91,8 @@ impl Finder {
     }
 
     async fn model(&self, head: &Parts, body: &mut RequestBody) -> Result<Result<String, NoModel>, Refusal> {
-        let encoded = head.headers.get(CONTENT_ENCODING).is_some_and(|e| !e.as_bytes().eq_ignore_ascii_case(b"identity"));
+        let encoded =
+            head.headers.get(CONTENT_ENCODING).is_some_and(|e| !e.as_bytes().eq_ignore_ascii_case(b"identity"));
         if encoded && !body.is_end_stream() {
             return Ok(Err(NoModel::Encoded));
         }

@@ -114,8 +114,7 @@ impl Metrics {
         )?;
 
         let waiting = |l: JobTypeId| snapshot.waiting[l.index()] as u64;
-        let mut metric =
-            encoder.encode_descriptor("shortline_waiting", "requests in line", None, MetricType::Gauge)?;
+        let mut metric = encoder.encode_descriptor("shortline_waiting", "requests in line", None, MetricType::Gauge)?;
         each(&job_types, waiting, |l, n| {
             gauge(&mut metric, "job_type", &l.map_or(OTHER.into(), |l| fleet.job_type_name(l)), n)
         })
@@ -157,18 +156,26 @@ mod tests {
     fn beyond_the_limit_there_is_one_more_series_with_the_sum() {
         let items: Vec<usize> = (0..LABELLED + 5).collect();
         let mut written = Vec::new();
-        each(&items, |i| i as u64, |item, n| {
-            written.push((item, n));
-            Ok(())
-        })
+        each(
+            &items,
+            |i| i as u64,
+            |item, n| {
+                written.push((item, n));
+                Ok(())
+            },
+        )
         .unwrap();
         assert_eq!(written.len(), LABELLED + 1);
         assert_eq!(written[LABELLED], (None, (LABELLED..LABELLED + 5).map(|i| i as u64).sum()));
         written.clear();
-        each(&items[..3], |i| i as u64, |item, n| {
-            written.push((item, n));
-            Ok(())
-        })
+        each(
+            &items[..3],
+            |i| i as u64,
+            |item, n| {
+                written.push((item, n));
+                Ok(())
+            },
+        )
         .unwrap();
         assert_eq!(written, [(Some(0), 0), (Some(1), 1), (Some(2), 2)]);
     }

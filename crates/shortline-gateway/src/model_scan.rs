@@ -299,9 +299,7 @@ impl Text {
                 self.high = Some(unit);
                 return Ok(());
             }
-            (Some(high), 0xDC00..=0xDFFF) => {
-                0x1_0000 + ((u32::from(high) - 0xD800) << 10 | (u32::from(unit) - 0xDC00))
-            }
+            (Some(high), 0xDC00..=0xDFFF) => 0x1_0000 + ((u32::from(high) - 0xD800) << 10 | (u32::from(unit) - 0xDC00)),
             (Some(_), _) => return Err(()),
             (None, _) => u32::from(unit),
         };
@@ -412,12 +410,7 @@ mod tests {
     }
 
     fn text() -> impl Strategy<Value = String> {
-        prop_oneof![
-            Just("model".to_owned()),
-            "mod[a-f]l?",
-            any::<String>(),
-            "[\"\\\\{}\\[\\]:, \u{1}-\u{20}é😀]{0,8}"
-        ]
+        prop_oneof![Just("model".to_owned()), "mod[a-f]l?", any::<String>(), "[\"\\\\{}\\[\\]:, \u{1}-\u{20}é😀]{0,8}"]
     }
 
     /// Writes a string with a random subset of its UTF-16 units as `\u` escapes.

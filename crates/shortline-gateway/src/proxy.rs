@@ -117,7 +117,11 @@ async fn forward(
 }
 
 /// Waits for the answer's head as long as `first_byte` allows, and while a body is under way as long as it moves.
-async fn in_time(send: impl Future<Output = Sent>, upload: Option<&Progress>, limits: &Limits) -> Result<Sent, Refusal> {
+async fn in_time(
+    send: impl Future<Output = Sent>,
+    upload: Option<&Progress>,
+    limits: &Limits,
+) -> Result<Sent, Refusal> {
     let Some(upload) = upload else {
         return tokio::time::timeout(limits.first_byte, send).await.map_err(|_| Refusal::UpstreamTimeout);
     };
@@ -136,7 +140,12 @@ async fn in_time(send: impl Future<Output = Sent>, upload: Option<&Progress>, li
 }
 
 /// The server's answer, for the client.
-fn pass_on(mut exchange: Exchange, server: ServerId, answer: Response<Incoming>, lease: Lease) -> Response<ResponseBody> {
+fn pass_on(
+    mut exchange: Exchange,
+    server: ServerId,
+    answer: Response<Incoming>,
+    lease: Lease,
+) -> Response<ResponseBody> {
     let (mut head, incoming) = answer.into_parts();
     head.version = Version::HTTP_11;
     let gateway = &exchange.gateway;

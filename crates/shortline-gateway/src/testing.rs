@@ -1,9 +1,7 @@
 //! Fleets for the unit tests, built in code.
 
 use shortline_core::fleet::settings::Settings;
-use shortline_core::fleet::{
-    ArrivalRates, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Speed,
-};
+use shortline_core::fleet::{ArrivalRates, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Speed};
 use shortline_core::graph::Edges;
 
 pub(crate) fn server_type(name: &str, rate: f64) -> ServerTypeParts {
