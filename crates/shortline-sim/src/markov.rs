@@ -134,7 +134,8 @@ impl<P: Policy> Chain for MarkovChain<P> {
                 let server_type = fleet.server_type(server).index();
                 let jobs = dispatcher.state().jobs(server);
                 tally.see(model, server_type, jobs as usize);
-                if jobs > below(&mut choices, clock.slots[server_type]) {
+                let slots = clock.slots[server_type];
+                if jobs > (if slots == 1 { 0 } else { below(&mut choices, slots) }) {
                     left -= 1;
                     dispatcher.complete(server);
                 }

@@ -28,6 +28,20 @@ impl State {
     pub fn shortest<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
             Row::List(set) if set.servers.len() <= 16 => self.shortest_near::<1, R>(set, ties, rng),
+            row => self.shortest_far(job_type, row, ties, rng),
+        }
+    }
+
+    /// [`shortest`](Self::shortest) in any row; kept out of line, so that the short row is inlined everywhere.
+    #[inline(never)]
+    fn shortest_far<R: Rng + ?Sized>(
+        &self,
+        job_type: JobTypeId,
+        row: Row<'_>,
+        ties: Ties,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        match row {
             Row::List(set) if set.servers.len() <= LONGEST_SCAN => self.shortest_near::<4, R>(set, ties, rng),
             Row::List(set) => {
                 let level = |i: usize| self.levels[set.servers[i].index()];
@@ -49,6 +63,20 @@ impl State {
             Row::List(set) if set.servers.len() <= 16 && self.idle_level != NO_ROOM => {
                 self.idle_near::<1, R>(set, ties, rng)
             }
+            row => self.idle_far(job_type, row, ties, rng),
+        }
+    }
+
+    /// [`idle`](Self::idle) in any row.
+    #[inline(never)]
+    fn idle_far<R: Rng + ?Sized>(
+        &self,
+        job_type: JobTypeId,
+        row: Row<'_>,
+        ties: Ties,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        match row {
             Row::List(set) if set.servers.len() <= LONGEST_SCAN && self.idle_level != NO_ROOM => {
                 self.idle_near::<4, R>(set, ties, rng)
             }
@@ -131,6 +159,7 @@ impl State {
 
     /// [`shortest`](Self::shortest) by the counts themselves, where levels do not tell.
     #[cold]
+    #[inline(never)]
     fn shortest_load<R: Rng + ?Sized>(&self, set: ServerSet<'_>, ties: Ties, rng: &mut R) -> Option<ServerId> {
         let load = |i: usize| if self.has_room(set.servers[i]) { self.load(set.servers[i]) } else { u64::MAX };
         let least = least(set.servers.len(), load).filter(|&least| least != u64::MAX)?;
@@ -163,8 +192,8 @@ impl State {
     fn least_delays<const B: usize>(&self, job_type: JobTypeId, set: ServerSet<'_>, near: &Near<B>) -> Option<u64> {
         let (mut shortest, mut bits) = (f64::INFINITY, 0);
         let mut start = 0;
-        for &end in set.group_ends {
-            let group = start..end as usize;
+        while start < set.servers.len() {
+            let group = start..set.group_end(start);
             start = group.end;
             let jobs = near.values()[group.clone()].iter().fold(NO_ROOM, |least, &level| least.min(level));
             if jobs == DEEP || self.idle_level == NO_ROOM {
@@ -416,7 +445,8 @@ pub(super) fn least<K: Ord + Copy>(n: usize, value: impl Fn(usize) -> K) -> Opti
 #[inline(always)]
 fn pick_bit<R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, mut mask: u64, rng: &mut R) -> ServerId {
     if ties == Ties::Fastest {
-        mask = first_group(set.group_ends, mask);
+        // The group of the lowest bit. Without branches: which group it is, is chance.
+        mask &= u64::MAX >> (64 - set.group_end(mask.trailing_zeros() as usize));
     }
     set.servers[set_bit(rng, mask) as usize]
 }
@@ -428,8 +458,7 @@ fn pick<R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, wanted: impl Fn(usize) 
         Ties::Uniform => 0..set.servers.len(),
         Ties::Fastest => {
             let first = (0..set.servers.len()).find(|&i| wanted(i)).expect("the caller saw one that is wanted");
-            let group = set.group_ends.partition_point(|&end| end as usize <= first);
-            first..set.group_ends[group] as usize
+            first..set.group_end(first)
         }
     };
     set.servers[nth_wanted(range, wanted, rng)]
@@ -444,12 +473,4 @@ pub(super) fn nth_wanted<R: Rng + ?Sized>(
     let count = range.clone().filter(|&i| wanted(i)).count();
     let n = below(rng, u32::try_from(count).expect("a row is no longer than the fleet"));
     range.filter(|&i| wanted(i)).nth(n as usize).expect("there are more than n of them")
-}
-
-/// The bits of `mask` that are in the speed group of its lowest bit. Without branches: which group it is, is chance.
-#[inline(always)]
-fn first_group(group_ends: &[u32], mask: u64) -> u64 {
-    let lowest = mask.trailing_zeros();
-    let end = group_ends.iter().rev().fold(64, |first, &end| if end > lowest { end } else { first });
-    mask & (u64::MAX >> (64 - end))
 }
