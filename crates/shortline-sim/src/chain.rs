@@ -15,8 +15,8 @@ pub(crate) trait Chain: Debug + Send {
     fn forget(&mut self);
     /// How far it is, warm-up included.
     fn progress(&self) -> Progress;
-    /// Visits the jobs at each server (empty ones may be left out).
-    fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64));
+    /// Visits the servers: a number of jobs, and how many servers have it (in any portions).
+    fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64, u64));
     /// Visits the length of each line in front (empty ones may be left out).
     fn lines(&self, visit: &mut dyn FnMut(u64));
     /// What was counted since the warm-up.

@@ -19,6 +19,7 @@ mod engine;
 mod error;
 mod estimate;
 mod histogram;
+mod lumped;
 mod markov;
 mod model;
 mod observe;
@@ -27,6 +28,7 @@ mod report;
 mod response;
 mod rounds;
 mod simulation;
+mod tally;
 mod tracked;
 mod watch;
 

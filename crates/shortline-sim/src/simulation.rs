@@ -117,6 +117,7 @@ pub struct Simulation {
     load_factor: f64,
     threads: Option<usize>,
     per_type: PerType,
+    may_lump: bool,
 }
 
 impl fmt::Debug for Simulation {
@@ -137,6 +138,7 @@ impl Simulation {
             load_factor: 1.0,
             threads: None,
             per_type: PerType::Top(100),
+            may_lump: true,
         }
     }
 
@@ -234,6 +236,14 @@ impl Simulation {
         self
     }
 
+    /// Whether exchangeable servers may be simulated as counts (they are by default); if not, the dispatcher decides
+    /// there too.
+    #[must_use]
+    pub fn lump(mut self, may_lump: bool) -> Self {
+        self.may_lump = may_lump;
+        self
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -248,7 +258,7 @@ impl Simulation {
     /// As [`run`](Self::run).
     pub fn run_observed(&self, observer: &dyn Observer) -> Result<Report, SimulationError> {
         self.check_options()?;
-        let workshop = Workshop::new(Model::new(&self.fleet, self.load_factor)?);
+        let workshop = Workshop::new(Model::new(&self.fleet, self.load_factor)?, self.may_lump);
         let contenders = self.contenders(&workshop)?;
         let plan = Plan::new(&self.fleet, self.seed, self.until);
         let racers = self.pool()?.install(|| rounds::run(contenders, &plan, observer));

@@ -279,8 +279,8 @@ impl<P: Policy> Chain for TrackedChain<P> {
         Progress { events: self.rest.events, time_s: self.rest.now_s }
     }
 
-    fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64)) {
-        self.rest.jobs.iter().for_each(|jobs| visit(jobs.len() as u64));
+    fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64, u64)) {
+        self.rest.jobs.iter().for_each(|jobs| visit(jobs.len() as u64, 1));
     }
 
     fn lines(&self, visit: &mut dyn FnMut(u64)) {

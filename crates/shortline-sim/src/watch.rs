@@ -48,12 +48,12 @@ impl Watch {
 
     fn look(&mut self, chain: &dyn Chain) {
         let (mut sum, mut squares) = (0_u64, 0.0);
-        let mut see = |jobs: u64| {
-            sum += jobs;
-            squares += (jobs as f64).powi(2);
+        let mut see = |jobs: u64, queues: u64| {
+            sum += jobs * queues;
+            squares += (jobs as f64).powi(2) * queues as f64;
         };
         chain.jobs_at_servers(&mut see);
-        chain.lines(&mut see);
+        chain.lines(&mut |jobs| see(jobs, 1));
         self.jobs.push(sum as f64);
         self.norms.push(squares.sqrt());
         if self.jobs.len() == MOST {

@@ -88,6 +88,25 @@ impl ServerSet<'_> {
             Groups::Ends(ends) => ends[ends.partition_point(|&end| end as usize <= i)] as usize,
         }
     }
+
+    /// The bits of `mask` (positions of a list of at most 64) that are in the speed group of its lowest bit. Without
+    /// branches: which group it is, is chance.
+    #[inline(always)]
+    #[must_use]
+    pub fn first_group(&self, mask: u64) -> u64 {
+        match self.groups {
+            Groups::Starts(starts) => {
+                let lowest = mask & mask.wrapping_neg();
+                let later = starts & (lowest << 1).wrapping_neg();
+                // All bits below the first start of a later group; all bits, if there is none.
+                mask & later.wrapping_sub(1) & !later
+            }
+            Groups::Ends(_) => {
+                let end = self.group_end(mask.trailing_zeros() as usize);
+                mask & (u64::MAX >> (64 - end.min(64)))
+            }
+        }
+    }
 }
 
 impl Graph {
@@ -127,7 +146,7 @@ impl Graph {
     }
 
     /// The row of job type `l`.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn row(&self, l: usize) -> Row<'_> {
         match self.rows[self.row_of[l] as usize] {
@@ -141,6 +160,18 @@ impl Graph {
                 groups: Groups::Ends(&self.group_ends[groups..groups + group_count as usize]),
             }),
             Stored::Bits { start, .. } => Row::Bits(&self.words[start..start + self.servers.div_ceil(64)]),
+        }
+    }
+
+    /// The row of job type `l`, if it is a list of at most [`LONGEST_SCAN`] servers: the question of the hot path.
+    #[inline(always)]
+    pub(crate) fn short_row(&self, l: usize) -> Option<ServerSet<'_>> {
+        match self.rows[self.row_of[l] as usize] {
+            Stored::Short { start, len, group_starts } => Some(ServerSet {
+                servers: &self.list_ids[start..start + len as usize],
+                groups: Groups::Starts(group_starts),
+            }),
+            _ => None,
         }
     }
 
