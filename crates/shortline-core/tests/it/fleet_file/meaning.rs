@@ -146,9 +146,10 @@ fn parameters_of_laws_are_checked() {
         ("hyperexponential(0.5)", "`cv2` is 0.5, must be 1 or more"),
         ("pareto(1)", "`shape` is 1, must be above 1"),
         ("coxian2(1,1.5,2)", "`p` is 1.5, must be from 0 to 1"),
+        ("lognormal(1e300)", "`cv2` is 1e300, must be a number between"),
         ("lognormal(x)", "`cv2` is `x`, must be a number"),
         ("exponential(1)", "exponential takes 0 parameters; write \"exponential\""),
-        ("lognormal(inf)", "`cv2` is inf, must be finite and above 0"),
+        ("lognormal(inf)", "`cv2` is inf, must be a number between 1e-100 and 1e100, and above 0"),
     ] {
         let found = faults(&with(&format!("[service]\ndistribution = \"{law}\"")));
         assert!(found.contains(what), "{law}: {found}");
