@@ -189,6 +189,25 @@ async fn a_pause_of_the_target_is_seen_by_every_request_due_in_it() {
     assert!(lag.p50 > 1e-7 && lag.p50 < 0.01 && lag.p50 <= lag.p99 && lag.p99 <= lag.max, "{lag:?}");
 }
 
+/// The runtime's only worker is kept busy from 0.05 to 0.25 s: the request due at 0.1 s leaves late, and that counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn response_times_count_from_the_intended_time_of_sending() {
+    let fleet = one_server(SizeLaw::Trace, 0.0, 1.0);
+    let (_emulator, target) = emulate(&fleet).await;
+    let replay = tokio::spawn(replay(Options::new(target, trace("0,a,0\n0.1,a,0\n"), None)));
+    let pause = tokio::spawn(async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        std::thread::sleep(Duration::from_millis(200));
+    });
+    let report = replay.await.unwrap().unwrap();
+    pause.await.unwrap();
+    let lag = report.send_lag_s.max;
+    assert!(lag > 0.1, "the pause held no request up: {lag}");
+    // The mean is over both requests.
+    let from_send = report.mean_response_from_send_s.unwrap();
+    assert!(mean(&report) > 0.49 * lag && from_send < mean(&report) - 0.49 * lag, "{report:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_seed_sends_the_same_requests_and_a_slice_of_them_starts_at_once() {
     let fleet = fleet(&[ServerLike { holds: &[0, 1], ..ONE }], 2, 0.5, Service::default(), 1e-4);
