@@ -18,6 +18,7 @@
 //! it, it costs one comparison.
 
 mod admin;
+mod client_stream;
 mod dispatch;
 mod errors;
 mod exchange;

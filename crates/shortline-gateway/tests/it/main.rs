@@ -1,5 +1,7 @@
 //! The gateway over real sockets.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod admin;
 mod faults;
 mod http;
