@@ -68,6 +68,14 @@ pub enum TheoryError {
         /// What the solver says.
         why: String,
     },
+    /// An iteration did not arrive.
+    #[error("{what} was not found: {why}; take a smaller system")]
+    Iteration {
+        /// What was to be computed.
+        what: &'static str,
+        /// How far it came.
+        why: String,
+    },
 }
 
 fn others(count: usize) -> String {

@@ -3,6 +3,7 @@
 //! * [`stability`]: the largest factor `s*` by which all arrival rates can grow, the bottleneck, the offered load and
 //!   the static shares that attain `s*`.
 //! * [`bounds`]: lower bounds on the mean response time of *every* policy, each with its kind and its validity.
+//! * [`exact`]: the stationary law of small systems under each policy.
 //!
 //! Everything here is a function of the [`Fleet`](shortline_core::Fleet): no clock, no randomness.
 //!
@@ -20,6 +21,7 @@
 
 pub mod bounds;
 mod error;
+pub mod exact;
 mod linear_program;
 mod max_flow;
 mod reduced;

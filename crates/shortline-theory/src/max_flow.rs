@@ -311,3 +311,123 @@ impl Search {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use petgraph::graph::{DiGraph, NodeIndex};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Rows, supplies, rooms.
+    type Instance = (Vec<Vec<u32>>, Vec<u64>, Vec<u64>);
+
+    fn instances() -> impl Strategy<Value = Instance> {
+        (1..12_usize, 1..12_usize).prop_flat_map(|(ports, servers)| {
+            let server = 0..u32::try_from(servers).unwrap();
+            let row = proptest::collection::btree_set(server, 0..=servers.min(4));
+            let rows = proptest::collection::vec(row.prop_map(|row| row.into_iter().collect()), ports);
+            (rows, proptest::collection::vec(0..40_u64, ports), proptest::collection::vec(0..40_u64, servers))
+        })
+    }
+
+    fn bipartite(rows: &[Vec<u32>], servers: usize) -> Bipartite {
+        let mut starts = vec![0];
+        for row in rows {
+            starts.push(starts[starts.len() - 1] + index(row.len()));
+        }
+        Bipartite::new(starts, rows.concat(), servers)
+    }
+
+    fn by_petgraph((rows, supply, room): &Instance) -> u64 {
+        let mut graph = DiGraph::<(), u64>::new();
+        let (source, sink) = (graph.add_node(()), graph.add_node(()));
+        let ports: Vec<NodeIndex> = supply.iter().map(|_| graph.add_node(())).collect();
+        let servers: Vec<NodeIndex> = room.iter().map(|_| graph.add_node(())).collect();
+        for (p, row) in rows.iter().enumerate() {
+            graph.add_edge(source, ports[p], supply[p]);
+            for &g in row {
+                graph.add_edge(ports[p], servers[g as usize], 1_000_000);
+            }
+        }
+        for (g, &units) in room.iter().enumerate() {
+            graph.add_edge(servers[g], sink, units);
+        }
+        petgraph::algo::ford_fulkerson(&graph, source, sink).0
+    }
+
+    fn full<'a>(graph: &'a Bipartite, (_, supply, room): &Instance) -> Flow<'a> {
+        let mut flow = Flow::new(graph);
+        supply.iter().enumerate().for_each(|(p, &units)| flow.add_supply(p, units));
+        room.iter().enumerate().for_each(|(g, &units)| flow.add_room(g, units));
+        flow
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+        #[test]
+        fn the_flow_is_as_large_as_petgraphs(instance in instances()) {
+            let graph = bipartite(&instance.0, instance.2.len());
+            prop_assert_eq!(full(&graph, &instance).augment(), by_petgraph(&instance));
+        }
+
+        #[test]
+        fn what_leaves_ports_arrives_at_servers_along_edges(instance in instances()) {
+            let graph = bipartite(&instance.0, instance.2.len());
+            let mut flow = full(&graph, &instance);
+            flow.augment();
+            for p in 0..graph.port_count() {
+                let sent: u64 = flow.on_edges()[graph.edges(p)].iter().sum();
+                prop_assert_eq!(sent + flow.supply[p], instance.1[p]);
+            }
+            for g in 0..graph.server_count() {
+                let received: u64 = graph.column(g).iter().map(|&(_, e)| flow.on_edges()[e as usize]).sum();
+                prop_assert_eq!(received + flow.room[g], instance.2[g]);
+            }
+        }
+
+        #[test]
+        fn the_source_side_is_a_cut_that_proves_the_flow_largest(instance in instances()) {
+            let graph = bipartite(&instance.0, instance.2.len());
+            let mut flow = full(&graph, &instance);
+            flow.augment();
+            let side = flow.source_side();
+            let inside = |p: &usize| side[*p];
+            let supply: u64 = (0..side.len()).filter(inside).map(|p| instance.1[p]).sum();
+            let mut servers: Vec<u32> = (0..side.len()).filter(inside).flat_map(|p| graph.row(p).to_vec()).collect();
+            servers.sort_unstable();
+            servers.dedup();
+            let room: u64 = servers.iter().map(|&g| instance.2[g as usize]).sum();
+            prop_assert_eq!(supply - room, flow.unserved());
+        }
+
+        #[test]
+        fn rooms_opened_one_by_one_give_the_same_flow(instance in instances()) {
+            let graph = bipartite(&instance.0, instance.2.len());
+            let mut flow = full(&graph, &(instance.0.clone(), instance.1.clone(), vec![0; instance.2.len()]));
+            let mut total = 0;
+            for (g, &units) in instance.2.iter().enumerate() {
+                flow.add_room(g, units);
+                total += flow.augment();
+            }
+            prop_assert_eq!(total, by_petgraph(&instance));
+        }
+    }
+
+    #[test]
+    fn a_path_that_must_shift_every_earlier_choice_is_found() {
+        // Port p is on servers p and p + 1, all take their first; the last port is on server 0 only.
+        let n = 1_000_u32;
+        let mut rows: Vec<Vec<u32>> = (0..n).map(|p| vec![p, p + 1]).collect();
+        rows.push(vec![0]);
+        let graph = bipartite(&rows, n as usize + 1);
+        let mut flow = Flow::new(&graph);
+        (0..=n as usize).for_each(|g| flow.add_room(g, 1));
+        (0..n as usize).for_each(|p| flow.add_supply(p, 1));
+        assert_eq!(flow.augment(), 1_000);
+        flow.add_supply(n as usize, 1);
+        assert_eq!(flow.augment(), 1);
+        assert_eq!(flow.unserved(), 0);
+    }
+}

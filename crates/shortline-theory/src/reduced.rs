@@ -147,7 +147,11 @@ impl Reduced {
     }
 }
 
-fn arrival_rates(fleet: &Fleet) -> Result<Vec<f64>, TheoryError> {
+/// Arrival rates by job type.
+///
+/// # Errors
+/// If speeds are ranks only, a rate is missing, or all are 0.
+pub(crate) fn arrival_rates(fleet: &Fleet) -> Result<Vec<f64>, TheoryError> {
     require_rates(fleet)?;
     let rates: Vec<Option<f64>> = fleet.job_types().map(|l| fleet.arrival_rate(l)).collect();
     if let Some(first) = rates.iter().position(Option::is_none) {

@@ -58,13 +58,23 @@ impl Build {
     /// One more job type, on all servers.
     pub(crate) fn job_type_on_all(self, rate: f64, size: f64) -> Self {
         let servers: usize = self.parts.servers.iter().map(|s| s.names.len()).sum();
-        let all: Vec<u32> = (0..u32::try_from(servers).unwrap()).collect();
+        let all: Vec<u32> = (0..u32::try_from(servers).expect("a test fleet is small")).collect();
         self.job_type(rate, size, &all)
     }
 
     /// A `[[rate]]`.
     pub(crate) fn rate(mut self, job_type: usize, server_type: usize, rate: f64) -> Self {
         self.parts.rates.push(RateOverride { job_type, server_type, rate });
+        self
+    }
+
+    /// All arrival rates times `factor`.
+    pub(crate) fn scale_arrivals(mut self, factor: f64) -> Self {
+        for job_type in &mut self.parts.job_types {
+            if let ArrivalRates::Each(rate) = &mut job_type.arrivals {
+                *rate *= factor;
+            }
+        }
         self
     }
 
@@ -87,7 +97,7 @@ impl Build {
         if let Some(rows) = self.rows {
             self.parts.edges = Edges::from_rows(rows);
         }
-        Fleet::new(self.parts).unwrap()
+        Fleet::new(self.parts).expect("a test fleet is right")
     }
 }
 
@@ -106,6 +116,20 @@ pub(crate) fn random(seed: u64, sizes: bool) -> Build {
         row.push(rng.random_range(0..servers));
         let size = if sizes { rng.random_range(0.2..4.0) } else { 1.0 };
         build = build.job_type(rng.random_range(0.01..1.0), size, &row);
+    }
+    build
+}
+
+/// A random fleet with [[rate]]s for about half of its job types, by server type.
+pub(crate) fn with_rates(seed: u64) -> Build {
+    let mut build = random(seed, true);
+    let mut rng = Generator::seed_from_u64(seed ^ 0xabcd);
+    for l in 0..build.parts.job_types.len() {
+        for m in 0..build.parts.server_types.len() {
+            if rng.random_bool(0.5) {
+                build = build.rate(l, m, rng.random_range(0.1..3.0));
+            }
+        }
     }
     build
 }

@@ -1,5 +1,9 @@
 //! Theory against independent computations, one file per behaviour.
 
+mod exact;
 mod fleets;
 mod fluid_bound;
+mod graph_bound;
+mod linear_programs;
+mod pooled_bound;
 mod stability;

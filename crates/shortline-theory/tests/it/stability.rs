@@ -4,7 +4,8 @@ use shortline_core::{Fleet, JobTypeId, ServerId};
 use shortline_theory::TheoryError;
 use shortline_theory::stability::{analyse, offered_load};
 
-use crate::fleets::{Build, random};
+use crate::fleets::{Build, random, with_rates};
+use crate::linear_programs;
 
 /// `s*` by trying every set of job types.
 fn smallest_cut_ratio(fleet: &Fleet) -> f64 {
@@ -37,6 +38,58 @@ fn the_load_factor_is_the_smallest_ratio_over_all_sets_of_job_types() {
             stability.max_load_factor
         );
     }
+}
+
+#[test]
+fn the_load_factor_is_the_optimum_of_the_linear_program() {
+    for seed in 0..300 {
+        let fleet = if seed % 2 == 0 { random(seed, seed % 4 == 0) } else { with_rates(seed) }.done();
+        let (found, expected) = (analyse(&fleet).unwrap().max_load_factor, linear_programs::max_load_factor(&fleet));
+        assert!(near(found, expected, 1e-9), "seed {seed}: {found} {expected}");
+    }
+}
+
+#[test]
+fn rates_per_job_type_keep_the_shares_within_the_inverse_load_factor() {
+    for seed in 0..200 {
+        let fleet = with_rates(seed).done();
+        let stability = analyse(&fleet).unwrap();
+        for l in fleet.job_types() {
+            assert!(near(stability.shares.of(l).map(|(_, share)| share).sum(), 1.0, 1e-9), "seed {seed}");
+        }
+        let busiest = fleet.servers().map(|r| stability.shares.utilisation(r)).fold(0.0, f64::max);
+        assert!(near(busiest, 1.0 / stability.max_load_factor, 1e-7), "seed {seed}");
+        assert!(!stability.bottleneck.job_types.is_empty() && !stability.bottleneck.servers.is_empty(), "seed {seed}");
+        for r in &stability.bottleneck.servers {
+            assert!(near(stability.shares.utilisation(*r), busiest, 1e-7), "seed {seed}: {r:?} is not tight");
+        }
+    }
+}
+
+#[test]
+fn rates_per_job_type_that_only_rescale_sizes_are_a_flow_again() {
+    // Job type 1 is half as fast everywhere: the same as size 2.
+    let rows = |build: Build| build.job_type(0.5, 1.0, &[0, 1]);
+    let by_rates = rows(Build::servers(&[2.0, 1.0])).job_type(0.3, 1.0, &[0, 1]).rate(1, 0, 1.0).rate(1, 1, 0.5).done();
+    let by_size = rows(Build::servers(&[2.0, 1.0])).job_type(0.3, 2.0, &[0, 1]).done();
+    let factor = |fleet| analyse(fleet).unwrap().max_load_factor;
+    assert!(near(factor(&by_rates), 3.0 / 1.1, 1e-14));
+    assert!(near(factor(&by_size), 3.0 / 1.1, 1e-14));
+}
+
+#[test]
+fn reversed_speeds_send_each_job_type_to_its_own_fast_server() {
+    let fleet = Build::servers(&[1.0, 1.0])
+        .job_type(1.0, 1.0, &[0, 1])
+        .job_type(1.0, 1.0, &[0, 1])
+        .rate(0, 0, 4.0)
+        .rate(1, 1, 4.0)
+        .done();
+    let stability = analyse(&fleet).unwrap();
+    assert!(near(stability.max_load_factor, 4.0, 1e-9));
+    let shares = |l| stability.shares.of(JobTypeId::new(l)).collect::<Vec<_>>();
+    assert_eq!(shares(0), [(ServerId::new(0), 1.0)]);
+    assert_eq!(shares(1), [(ServerId::new(1), 1.0)]);
 }
 
 #[test]
