@@ -14,12 +14,13 @@ fn near(a: f64, b: f64, tolerance: f64) -> bool {
 }
 
 fn policies() -> Vec<PolicySpec> {
-    PolicySpec::parse_list("random,jsq,jfsq,jiq,jfiq,jsq(1),jsq(2),jfsq(2),jsq(1,1),jsq(2,2),sed,nq,split,central")
-        .unwrap()
+    let names = "random,jsq,jfsq,jiq,jfiq,jsq(1),jsq(2),jfsq(2),jsq(1,1),jsq(2,2),sed,nq,split,central";
+    PolicySpec::parse_list(names).expect("these are policies")
 }
 
 fn exact(fleet: &Fleet, policy: &str) -> Exact {
-    solve(fleet, policy.parse().unwrap(), None).unwrap()
+    let policy = policy.parse().expect("a policy");
+    solve(fleet, policy, None).expect("a small Markovian fleet")
 }
 
 /// Mean jobs and blocking probability of M/M/c/k.

@@ -26,8 +26,12 @@ impl Flows {
     }
 }
 
+fn rate(fleet: &Fleet, job_type: JobTypeId) -> f64 {
+    fleet.arrival_rate(job_type).expect("test fleets have rates")
+}
+
 fn arrivals(fleet: &Fleet) -> f64 {
-    fleet.job_types().map(|l| fleet.arrival_rate(l).unwrap()).sum()
+    fleet.job_types().map(|l| rate(fleet, l)).sum()
 }
 
 /// `s*`.
@@ -37,12 +41,12 @@ pub(crate) fn max_load_factor(fleet: &Fleet) -> f64 {
     let factor = variables.add(variable().min(0.0));
     let mut model = variables.maximise(factor).using(microlp);
     for l in fleet.job_types() {
-        model.add_constraint((flows.of_job_type(l) - factor * fleet.arrival_rate(l).unwrap()).eq(0.0));
+        model.add_constraint((flows.of_job_type(l) - factor * rate(fleet, l)).eq(0.0));
     }
     for r in fleet.servers() {
         model.add_constraint(flows.busy_slots(fleet, r).leq(f64::from(fleet.slots(r))));
     }
-    model.solve().unwrap().value(factor)
+    model.solve().expect("the program has an optimum").value(factor)
 }
 
 /// Fewest busy slots at throughput `th` (all that arrives if `None`); `None` if the servers cannot do it.
@@ -52,7 +56,7 @@ pub(crate) fn fewest_busy_slots(fleet: &Fleet, th: Option<f64>) -> Option<f64> {
     let busy: Expression = fleet.servers().map(|r| flows.busy_slots(fleet, r)).sum();
     let mut model = variables.minimise(&busy).using(microlp);
     for l in fleet.job_types() {
-        let (sent, rate) = (flows.of_job_type(l), fleet.arrival_rate(l).unwrap());
+        let (sent, rate) = (flows.of_job_type(l), rate(fleet, l));
         model.add_constraint(if th.is_none() { sent.eq(rate) } else { sent.leq(rate) });
     }
     if let Some(th) = th {

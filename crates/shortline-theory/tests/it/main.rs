@@ -6,4 +6,5 @@ mod fluid_bound;
 mod graph_bound;
 mod linear_programs;
 mod pooled_bound;
+mod rules;
 mod stability;

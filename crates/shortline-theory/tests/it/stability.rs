@@ -16,7 +16,8 @@ fn smallest_cut_ratio(fleet: &Fleet) -> f64 {
 /// Work that the servers of some job types can do, over the work of these job types.
 fn cut_ratio(fleet: &Fleet, contains: impl Fn(JobTypeId) -> bool) -> f64 {
     let inside: Vec<JobTypeId> = fleet.job_types().filter(|&l| contains(l)).collect();
-    let work: f64 = inside.iter().map(|&l| fleet.arrival_rate(l).unwrap() * fleet.size(l)).sum();
+    let work: f64 =
+        inside.iter().map(|&l| fleet.arrival_rate(l).expect("test fleets have rates") * fleet.size(l)).sum();
     let holds = |r: ServerId| inside.iter().any(|l| fleet.graph().contains(l.index(), r));
     let capacity = |r: ServerId| f64::from(fleet.slots(r)) * fleet.rate(JobTypeId::new(0), fleet.server_type(r));
     fleet.servers().filter(|&r| holds(r)).map(capacity).sum::<f64>() / work
