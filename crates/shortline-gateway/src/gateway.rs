@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -149,6 +149,8 @@ pub struct Gateway {
     pub(crate) bound: Option<BoundFn>,
     pub(crate) started: Instant,
     pub(crate) draining: AtomicBool,
+    /// Measurements of the rates so far.
+    ticks: AtomicU32,
     upstreams: Vec<Upstream>,
 }
 
@@ -181,6 +183,7 @@ impl Gateway {
             bound,
             started: Instant::now(),
             draining: AtomicBool::new(false),
+            ticks: AtomicU32::new(0),
             upstreams: upstreams(&fleet, addresses)?,
         })
     }
@@ -217,23 +220,28 @@ impl Gateway {
     /// The expected time until its turn, `(requests in its line + 1) / D`, where `D` is the rate at which the servers
     /// that hold the job type complete requests, as measured; before anything was, the rate at which the fleet file
     /// says they can. Other job types compete for the same places, so this is a lower estimate. Rounded up, 1 to 60.
+    /// `D` is computed at most once a second, so that refusing stays cheap when there is much to refuse.
     pub(crate) fn retry_after_s(&self, job_type: Option<JobTypeId>) -> u64 {
         let Some(job_type) = job_type else { return RETRY_WHEN_DOWN_S };
+        let tick = self.ticks.load(Relaxed);
+        let rate = self.stats.drain_rate(job_type, tick, || self.drain_rate(job_type));
+        let ahead = self.dispatch.waiting(job_type) as f64;
+        ((ahead + 1.0) / rate).ceil().clamp(1.0, LONGEST_RETRY_S) as u64
+    }
+
+    /// Completions per second of the servers that hold this job type. O(degree).
+    fn drain_rate(&self, job_type: JobTypeId) -> f64 {
         let fleet = self.fleet();
         let (mut measured, mut written) = (0.0, 0.0);
         fleet.graph().for_each(job_type.index(), |server| {
             measured += self.drain_rates.get(server.index());
             written += f64::from(fleet.slots(server)) * fleet.service_rate(job_type, server);
         });
-        let rate = match (measured > 0.0, fleet.has_rates()) {
+        match (measured > 0.0, fleet.has_rates()) {
             (true, _) => measured,
             (false, true) => written,
             (false, false) => 1.0,
-        };
-        let ahead = self.dispatch.waiting(job_type) as f64;
-        let seconds = (ahead + 1.0) / rate;
-        // `max` and `min` also take care of NaN and infinity (no servers at all).
-        seconds.ceil().max(1.0).min(LONGEST_RETRY_S) as u64
+        }
     }
 
     /// Measures rates and closes idle connections, for ever.
@@ -251,6 +259,7 @@ impl Gateway {
             let arrived = |l| self.stats.of(Some(JobTypeId::new(l))).map_or(0, |counts| counts.arrivals());
             arrivals.tick(dt_s, arrived, &self.arrival_rates);
             completions.tick(dt_s, |s| self.dispatch.completed(ServerId::new(s)), &self.drain_rates);
+            self.ticks.store(tick, Relaxed);
             if tick.is_multiple_of(SWEEP_TICKS) {
                 self.upstreams.iter().for_each(Upstream::sweep);
             }

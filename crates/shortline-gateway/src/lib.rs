@@ -21,6 +21,7 @@
 //! it, it costs one comparison.
 
 mod admin;
+mod client_stream;
 mod dispatch;
 #[cfg(feature = "lab")]
 pub mod emulate;

@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::admin::Admin;
+use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
 use crate::proxy;
 use crate::shutdown::Shutdown;
@@ -94,7 +95,8 @@ impl Gateway {
         }
         let peer = forwarded_for(peer.ip());
         let service = service_fn(|request| proxy::handle(Arc::clone(&self), peer.clone(), request));
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let stream = TokioIo::new(ClientStream::new(stream, self.limits.idle));
+        let connection = builder.serve_connection(stream, service);
         if let Err(error) = watcher.watch(connection).await {
             tracing::debug!(error, "connection to a client failed");
         }

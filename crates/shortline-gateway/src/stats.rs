@@ -31,6 +31,8 @@ pub(crate) struct JobTypeCounts {
     arrivals: AtomicU64,
     outcomes: [AtomicU64; Outcome::ALL.len()],
     response_ns: AtomicU64,
+    /// The drain rate when it was last asked for: the tick plus one (0: never) above, the bits of an `f32` below.
+    drain: AtomicU64,
 }
 
 impl Stats {
@@ -65,6 +67,18 @@ impl Stats {
             counts.response_ns.fetch_add(u64::try_from(response.as_nanos()).unwrap_or(u64::MAX), Relaxed);
             self.response_s.observe(response);
         }
+    }
+
+    /// The rate at which the job type's servers complete requests, computed by `now` once a tick.
+    pub(crate) fn drain_rate(&self, job_type: JobTypeId, tick: u32, now: impl FnOnce() -> f64) -> f64 {
+        let drain = &self.entry(Some(job_type)).drain;
+        let known = drain.load(Relaxed);
+        if known >> 32 == u64::from(tick) + 1 {
+            return f64::from(f32::from_bits(known as u32));
+        }
+        let rate = now();
+        drain.store((u64::from(tick) + 1) << 32 | u64::from((rate as f32).to_bits()), Relaxed);
+        rate
     }
 
     fn entry(&self, job_type: Option<JobTypeId>) -> &JobTypeCounts {

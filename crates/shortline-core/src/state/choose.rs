@@ -339,7 +339,9 @@ impl<K> Best<K> {
 
 /// Looks servers up by type: how few jobs, how many servers, which one.
 trait TypeIndex {
+    /// Fewest jobs at a server with room, and how many servers have so few.
     fn lowest(&self, server_type: ServerTypeId) -> Option<(usize, u32)>;
+    /// Number `n` of these; `jobs` as `lowest` said.
     fn nth(&self, server_type: ServerTypeId, jobs: usize, n: u32) -> ServerId;
     fn idle(&self, server_type: ServerTypeId) -> u32;
     fn nth_idle(&self, server_type: ServerTypeId, n: u32) -> ServerId;
@@ -350,8 +352,8 @@ impl TypeIndex for &Buckets {
         Buckets::lowest(self, server_type)
     }
 
-    fn nth(&self, server_type: ServerTypeId, jobs: usize, n: u32) -> ServerId {
-        Buckets::nth(self, server_type, jobs, n)
+    fn nth(&self, server_type: ServerTypeId, _: usize, n: u32) -> ServerId {
+        Buckets::nth(self, server_type, n)
     }
 
     fn idle(&self, server_type: ServerTypeId) -> u32 {
@@ -359,7 +361,7 @@ impl TypeIndex for &Buckets {
     }
 
     fn nth_idle(&self, server_type: ServerTypeId, n: u32) -> ServerId {
-        Buckets::nth_idle(self, server_type, n)
+        Buckets::nth(self, server_type, n)
     }
 }
 

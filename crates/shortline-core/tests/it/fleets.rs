@@ -72,11 +72,6 @@ impl Draft {
         self
     }
 
-    /// `count` servers `NAME0, NAME1, ...`.
-    pub(crate) fn servers(self, name: &str, count: usize, server_type: usize, buffer: Option<u32>) -> Self {
-        (0..count).fold(self, |draft, i| draft.server(&format!("{name}{i}"), server_type, buffer))
-    }
-
     pub(crate) fn job_type(mut self, name: &str, servers: impl IntoIterator<Item = u32>) -> Self {
         self.job_types.push(DraftJobType { name: name.into(), servers: servers.into_iter().collect() });
         self
@@ -174,12 +169,10 @@ pub(crate) struct Asked {
 }
 
 impl Scene {
-    /// Draws the policy's decision about the draft's job type number `job_type` as often as `draws` asks when it is
-    /// told the law.
-    pub(crate) fn ask(&self, policy: PolicySpec, job_type: usize, seed: u64, draws: impl Fn(&Law) -> u64) -> Asked {
-        let types = self.draft.job_types.len();
+    /// Draws the policy's decision about each of the draft's job types as often as `draws` asks when it is told the law.
+    pub(crate) fn ask(&self, policy: PolicySpec, seed: u64, draws: impl Fn(&Law) -> u64) -> Vec<Asked> {
         let fleet = self.draft.clone().with_private_types().build();
-        let ask = Ask { scene: self, fleet: Arc::clone(&fleet), policy, job_type, types, seed, draws };
+        let ask = Ask { scene: self, fleet: Arc::clone(&fleet), policy, seed, draws };
         with_policy(policy, &fleet, ask).unwrap()
     }
 }
@@ -188,22 +181,45 @@ struct Ask<'a, D> {
     scene: &'a Scene,
     fleet: Arc<Fleet>,
     policy: PolicySpec,
-    job_type: usize,
-    types: usize,
     seed: u64,
     draws: D,
 }
 
 impl<D: Fn(&Law) -> u64> PolicyVisitor for Ask<'_, D> {
-    type Output = Asked;
+    type Output = Vec<Asked>;
 
-    fn visit<P: Policy>(self, mut policy: P) -> Asked {
+    fn visit<P: Policy>(self, mut policy: P) -> Vec<Asked> {
         let mut rng = Generator::seed_from_u64(self.seed);
-        let mut dispatcher = Dispatcher::<P, ()>::new(Arc::clone(&self.fleet), policy.clone());
+        let mut dispatcher = self.staged(policy.clone(), &mut rng);
+        let job_types = (0..self.scene.draft.job_types.len()).map(JobTypeId::new);
+        let mut ask = |job_type| {
+            let state = dispatcher.state();
+            let law = law(self.policy, state, job_type);
+            let draws = (self.draws)(&law);
+            let mut decisions = BTreeMap::new();
+            for _ in 0..draws {
+                let chosen = policy.choose(state, job_type, &mut rng).filter(|&server| state.has_room(server));
+                *decisions.entry(chosen).or_insert(0) += 1;
+            }
+            let decision = dispatcher.route(job_type, || (), &mut rng);
+            assert!(law.contains_key(&decision.server()), "the dispatcher decides by another rule: {decision:?}");
+            undo(&mut dispatcher, decision);
+            Asked { decisions, law, draws }
+        };
+        job_types.map(&mut ask).collect()
+    }
+}
+
+impl<D> Ask<'_, D> {
+    /// A dispatcher with the scene's jobs at their servers and its servers down.
+    fn staged<P: Policy>(&self, policy: P, rng: &mut Generator) -> Dispatcher<P, ()> {
+        let mut dispatcher = Dispatcher::new(Arc::clone(&self.fleet), policy);
+        let first_private = self.scene.draft.job_types.len();
         for (i, &jobs) in self.scene.jobs.iter().enumerate() {
             for _ in 0..jobs {
-                if let Decision::Waiting(ticket) = dispatcher.route(JobTypeId::new(self.types + i), || (), &mut rng) {
-                    dispatcher.cancel(ticket);
+                let decision = dispatcher.route(JobTypeId::new(first_private + i), || (), rng);
+                if decision.server().is_none() {
+                    undo(&mut dispatcher, decision);
                     break;
                 }
             }
@@ -211,16 +227,15 @@ impl<D: Fn(&Law) -> u64> PolicyVisitor for Ask<'_, D> {
         for (i, _) in self.scene.down.iter().enumerate().filter(|(_, down)| **down) {
             dispatcher.set_up(self.fleet.server_at_file_index(i), false);
         }
-        let (state, job_type) = (dispatcher.state(), JobTypeId::new(self.job_type));
-        let law = law(self.policy, state, job_type);
-        let draws = (self.draws)(&law);
-        let mut decisions = BTreeMap::new();
-        for _ in 0..draws {
-            let chosen = policy.choose(state, job_type, &mut rng).filter(|&server| state.has_room(server));
-            *decisions.entry(chosen).or_insert(0) += 1;
-        }
-        let decision = dispatcher.route(job_type, || (), &mut rng);
-        assert!(law.contains_key(&decision.server()), "the dispatcher decides by another rule: {decision:?}");
-        Asked { decisions, law, draws }
+        dispatcher
+    }
+}
+
+/// As if the job had never come.
+fn undo<P: Policy>(dispatcher: &mut Dispatcher<P, ()>, decision: Decision) {
+    match decision {
+        Decision::Joined(server) => assert_eq!(dispatcher.complete(server), None, "nobody else waits"),
+        Decision::Waiting(ticket) => assert_eq!(dispatcher.cancel(ticket), Some(())),
+        Decision::Blocked(_) => {}
     }
 }

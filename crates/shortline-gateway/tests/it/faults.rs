@@ -301,3 +301,24 @@ async fn a_refused_client_that_sends_its_whole_body_first_sees_the_refusal() {
     }
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_client_that_stops_reading_is_let_go_after_idle_s() {
+    let backend = Backend::scripted(|mut peer, _| async move {
+        peer.try_send("HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n").await.ok()?;
+        let block = vec![b'x'; 1 << 16];
+        while peer.try_send(&block).await.is_ok() {}
+        None
+    })
+    .await;
+    let running = one_at(backend.address, |s| s.timeouts.idle_s = 0.3).await;
+    let mut peer = Peer::connect(running.address).await;
+    peer.send(get("m")).await;
+    assert_eq!(peer.head().await.unwrap().status(), 200);
+    let began = Instant::now();
+    assert_eq!(running.jobs(), 1);
+    running.settled().await;
+    assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
+    drop(peer);
+    running.stop().await;
+}

@@ -13,6 +13,9 @@ use shortline_core::{Fleet, FleetParts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+/// Tests whose answers take longer fail instead of hanging.
+const LONGEST_ANSWER: Duration = Duration::from_secs(10);
+
 /// A server for [`fleet`]: its rate, slots, buffer, and the job types it holds by index.
 pub(crate) struct ServerLike<'a> {
     pub(crate) rate: f64,
@@ -107,7 +110,8 @@ pub(crate) async fn ask(address: SocketAddr, request: &str) -> Answer {
     let start = Instant::now();
     connection.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
-    connection.read_to_string(&mut text).await.unwrap();
+    let whole = tokio::time::timeout(LONGEST_ANSWER, connection.read_to_string(&mut text)).await;
+    whole.expect("an answer within 10 s").unwrap();
     let ended = Instant::now();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();

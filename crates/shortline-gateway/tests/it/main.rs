@@ -1,5 +1,7 @@
 //! The gateway over real sockets, and with the feature `lab` its emulated servers and replay: one file per behaviour.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod admin;
 #[cfg(feature = "lab")]
 mod emulate;

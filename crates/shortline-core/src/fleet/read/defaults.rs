@@ -5,7 +5,7 @@ use super::super::settings::{LineSettings, Overflow};
 use super::collect::{Read, Reported};
 use super::section::{At, Field, POSITIVE, Section, value_or};
 use super::servers;
-use super::words::suggestion;
+use super::words::{quoted, suggestion};
 use crate::policy::{POLICY_NAMES, PolicyNameError, PolicySpec};
 
 /// `[fleet]` as read.
@@ -43,11 +43,14 @@ fn policy(section: &mut Section<'_, '_>) -> Field<PolicySpec> {
     let Some(At { value: written, place }) = section.string("policy")? else { return Ok(None) };
     match written.parse() {
         Ok(value) => Ok(Some(At { value, place })),
-        Err(error @ PolicyNameError::Choices { .. }) => {
-            Err(section.faults.at(&place, error.to_string()).help("as jsq(2), jfsq(log) or jsq(2,2)").report())
+        Err(PolicyNameError::Choices { name }) => {
+            let message = format!("`policy` cannot be {}", quoted(&name));
+            let help =
+                "a number of choices is a whole number from 1, \"log\" or \"sqrt-log\": jsq(2), jfsq(log), jsq(2,2)";
+            Err(section.faults.at(&place, message).help(help).report())
         }
         Err(PolicyNameError::Unknown { name }) => {
-            let message = format!("`policy` cannot be {}", super::words::quoted(&name));
+            let message = format!("`policy` cannot be {}", quoted(&name));
             Err(section.faults.at(&place, message).help(suggestion(&name, POLICY_NAMES)).report())
         }
     }

@@ -8,7 +8,7 @@ use super::super::settings::{Arrivals, Discipline, Service, SizeLaw};
 use super::collect::{Faults, Read};
 use super::section::{
     ABOVE_ONE, AT_LEAST_ONE, At, Bounds, Field, NOT_NEGATIVE, POSITIVE, PROBABILITY, Section, WHOLE, array, in_bounds,
-    number, value_or,
+    number, shown, value_or,
 };
 use super::words::{counted, quoted, suggestion};
 
@@ -91,7 +91,7 @@ fn combined(
         }
         (Some(At { value: Arrivals::OnOff { peak, on_s, off_s }, place }), None) if peak > (on_s + off_s) / on_s => {
             let largest = (on_s + off_s) / on_s;
-            let message = format!("`peak` is {peak}, but these periods allow {largest} at most");
+            let message = format!("`peak` is {}, but these periods allow {} at most", shown(peak), shown(largest));
             let help = "the rate while off would be negative: peak <= (on_s + off_s) / on_s";
             Err(faults.at(&place, message).help(help).report())
         }
@@ -109,7 +109,7 @@ fn steps(faults: &Faults<'_>, node: &Node<'_>) -> Read<Vec<(f64, f64)>> {
         return Err(faults.at(&node.span, "`piecewise` has to begin at time 0").help(help).report());
     }
     if let Some(i) = (1..steps.len()).find(|&i| steps[i].0 <= steps[i - 1].0) {
-        let message = format!("time {} does not come after time {}", steps[i].0, steps[i - 1].0);
+        let message = format!("time {} does not come after time {}", shown(steps[i].0), shown(steps[i - 1].0));
         return Err(faults.at(&items[i].span, message).help(help).report());
     }
     if steps.iter().all(|step| step.1 <= 0.0) {

@@ -157,8 +157,7 @@ fn sections(
     root.finish();
 
     check_policy(faults, &defaults, &types);
-    let is_used = |t| servers.entries.iter().any(|entry| entry.parts.as_ref().map_or(true, |p| p.server_type == t));
-    types.warn_unused(faults, is_used);
+    types.warn_unused(faults, servers.entries.iter().filter_map(|entry| Some(entry.parts.as_ref().ok()?.server_type)));
     let edges = match &graph {
         Err(reported) => Err(*reported),
         Ok(None) => serves::edges(faults, &servers, &job_types).map(Some),

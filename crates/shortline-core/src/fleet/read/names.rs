@@ -82,23 +82,22 @@ impl NameTable {
         self.find(faults, super::section::string(faults, what, node)?, &node.span)
     }
 
+    /// What a wrong name is probably meant to be.
     fn remedy(&self, name: &str) -> String {
         let runs = || (0..self.places.len().min(MOST_COMPARED)).map(|entry| self.index.names(entry));
-        let number = name.rsplit_once('-').map_or("", |(_, number)| number).parse::<usize>();
-        let base = if number.is_ok() { name.rsplit_once('-').map_or(name, |(base, _)| base) } else { name };
+        let (base, number) = match name.rsplit_once('-').map(|(base, number)| (base, number.parse::<usize>())) {
+            Some((base, Ok(number))) => (base, number),
+            _ => (name, 0),
+        };
         if let Some(run) = runs().find(|run| run.count.is_some() && run.base == base) {
             return format!("the names of {} are {}", quoted(base), spelled(run));
         }
-        let nearest = |run: &Names| run.get(number.clone().unwrap_or(0).min(run.len().saturating_sub(1)));
-        let candidates: Vec<String> = runs().map(nearest).collect();
-        match meant(name, candidates.iter().map(String::as_str)) {
-            Some(known) => format!("did you mean `{known}`?"),
-            None if candidates.is_empty() => format!("the file has no {}", self.what),
-            None => format!(
-                "the {}s are {}",
-                self.what,
-                list(runs().map(spelled).collect::<Vec<_>>().iter().map(String::as_str))
-            ),
+        let nearest: Vec<String> = runs().map(|run| run.get(number.min(run.len().saturating_sub(1)))).collect();
+        let spelled: Vec<String> = runs().map(spelled).collect();
+        match meant(name, nearest.iter().map(String::as_str)) {
+            Some(known) => format!("did you mean {}?", quoted(known)),
+            None if spelled.is_empty() => format!("the file has no {}", self.what),
+            None => format!("the {}s are {}", self.what, list(spelled.iter().map(String::as_str))),
         }
     }
 }

@@ -20,6 +20,9 @@ pub(super) struct At<T> {
 /// What a key may hold: nothing, a value, or one that was reported as wrong.
 pub(super) type Field<T> = Read<Option<At<T>>>;
 
+/// Numbers of a file stay between one over this and this, so that their quotients and sums are finite.
+const LARGEST: f64 = 1e100;
+
 /// A range of numbers, and how it is called.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
@@ -246,11 +249,18 @@ pub(super) fn number(faults: &Faults<'_>, what: &str, node: &Node<'_>, bounds: B
 }
 
 pub(super) fn in_bounds(faults: &Faults<'_>, what: &str, place: &Span, value: f64, bounds: Bounds) -> Read<f64> {
-    if value.is_finite() && (bounds.holds)(value) {
+    let has_usual_size = value.abs() <= LARGEST && (value.abs() >= 1.0 / LARGEST || value.abs() <= 0.0);
+    if has_usual_size && (bounds.holds)(value) {
         return Ok(value);
     }
-    let finite = if value.is_finite() { "" } else { "finite and " };
-    Err(faults.at(place, format!("`{what}` is {value}, must be {finite}{}", bounds.words)).report())
+    let size = if has_usual_size { "" } else { "a number between 1e-100 and 1e100, and " };
+    Err(faults.at(place, format!("`{what}` is {}, must be {size}{}", shown(value), bounds.words)).report())
+}
+
+/// Numbers as people write them: `3`, `0.25`, `1e300`.
+pub(super) fn shown(value: f64) -> String {
+    let is_plain = !value.is_finite() || (1e-5..1e16).contains(&value.abs()) || value.abs() <= 0.0;
+    if is_plain { value.to_string() } else { format!("{value:e}") }
 }
 
 pub(super) fn integer(faults: &Faults<'_>, what: &str, node: &Node<'_>, range: RangeInclusive<u64>) -> Read<u64> {

@@ -1,5 +1,7 @@
 //! `[[server_type]]`: speed classes.
 
+use std::collections::BTreeSet;
+
 use super::super::document::Span;
 use super::super::{ServerTypeParts, Speed};
 use super::collect::{Faults, Read};
@@ -70,8 +72,9 @@ impl ServerTypes {
     }
 
     /// Warns of types without a server.
-    pub(super) fn warn_unused(&self, faults: &Faults<'_>, is_used: impl Fn(usize) -> bool) {
-        for (entry, place) in self.names.places.iter().enumerate().filter(|&(entry, _)| !is_used(entry)) {
+    pub(super) fn warn_unused(&self, faults: &Faults<'_>, used: impl Iterator<Item = usize>) {
+        let used: BTreeSet<usize> = used.collect();
+        for (entry, place) in self.names.places.iter().enumerate().filter(|(entry, _)| !used.contains(entry)) {
             let message = format!("no server is of the type {}", quoted(&self.names.index.name(entry)));
             faults.warn(place, message).help("remove it, or add a [[server]] of this type").report();
         }

@@ -31,7 +31,7 @@ pub(super) fn meant<'k>(written: &str, known: impl IntoIterator<Item = &'k str>)
 /// `did you mean ...?`, or else `allowed are ...`.
 pub(super) fn suggestion<'k>(written: &str, known: impl IntoIterator<Item = &'k str> + Clone) -> String {
     match meant(written, known.clone()) {
-        Some(known) => format!("did you mean `{known}`?"),
+        Some(known) => format!("did you mean {}?", quoted(known)),
         None => format!("allowed are {}", list(known)),
     }
 }

@@ -11,7 +11,7 @@ fn rendered_as(name: &str, text: &str, beside: &[(&str, &str)]) -> String {
     let faults = read(&Source { name, text }, &files(beside)).expect_err("the file should be refused");
     let mut shown = String::new();
     let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor()).with_width(100);
-    handler.render_report(&mut shown, &faults).unwrap();
+    handler.render_report(&mut shown, &faults).expect("a string can be written to");
     shown
 }
 

@@ -4,7 +4,9 @@ use shortline_core::fleet::settings::{
     Arrivals, Discipline, Emulate, FailureEvent, Failures, Gateway, Information, JobTypeSource, LineSettings, Overflow,
     Route, RouteMatch, Service, Settings, SizeLaw, Timeouts,
 };
-use shortline_core::fleet::{ArrivalRates, Names, RateOverride, ServerTypeParts, Source, Speed, read, read_parts};
+use shortline_core::fleet::{
+    ArrivalRates, JobTypeParts, Names, RateOverride, ServerTypeParts, Source, Speed, read, read_parts,
+};
 
 use super::{SMALL, faults, files, parse, parts, warnings};
 
@@ -30,8 +32,9 @@ fn servers_job_types_and_rates_come_in_the_files_order() {
         [names("a", None), names("b", Some(2))]
     );
     assert_eq!(fleet.servers.iter().map(|s| s.server_type).collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(fleet.job_types[1].size, 2.0);
-    assert_eq!(fleet.job_types[0].arrivals, ArrivalRates::Each(3.2));
+    let job_type =
+        |base, rate, size| JobTypeParts { names: names(base, None), arrivals: ArrivalRates::Each(rate), size };
+    assert_eq!(fleet.job_types, [job_type("M1", 3.2, 1.0), job_type("M2", 0.5, 2.0)]);
     assert_eq!(fleet.rates, [RateOverride { job_type: 1, server_type: 1, rate: 0.8 }]);
 }
 
@@ -41,7 +44,6 @@ fn what_is_not_written_has_its_default() {
     assert_eq!(fleet.name, "fleet", "the name of the file");
     assert_eq!(fleet.settings, Settings::default());
     assert!(fleet.servers.iter().all(|server| server.buffer.is_none() && server.addresses.is_empty()));
-    assert_eq!(fleet.job_types[0].size, 1.0);
 }
 
 #[test]
@@ -144,9 +146,10 @@ fn parameters_of_laws_are_checked() {
         ("hyperexponential(0.5)", "`cv2` is 0.5, must be 1 or more"),
         ("pareto(1)", "`shape` is 1, must be above 1"),
         ("coxian2(1,1.5,2)", "`p` is 1.5, must be from 0 to 1"),
+        ("lognormal(1e300)", "`cv2` is 1e300, must be a number between"),
         ("lognormal(x)", "`cv2` is `x`, must be a number"),
         ("exponential(1)", "exponential takes 0 parameters; write \"exponential\""),
-        ("lognormal(inf)", "`cv2` is inf, must be finite and above 0"),
+        ("lognormal(inf)", "`cv2` is inf, must be a number between 1e-100 and 1e100, and above 0"),
     ] {
         let found = faults(&with(&format!("[service]\ndistribution = \"{law}\"")));
         assert!(found.contains(what), "{law}: {found}");
