@@ -1,0 +1,9 @@
+//! Integration tests of the simulator.
+
+mod engines;
+mod exact;
+mod fleets;
+mod growth;
+mod queues;
+mod refusals;
+mod reproducible;
