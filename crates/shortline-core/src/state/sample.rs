@@ -119,7 +119,7 @@ impl<'a, C: Counter> Pool<'a, C> {
         let graph = state.fleet.graph();
         let kind = match graph.row(job_type.index()) {
             Row::List(set) => {
-                let fast = match (set.servers.first(), set.group_ends.first()) {
+                let fast = || match (set.servers.first(), set.group_ends.first()) {
                     (Some(&server), Some(&end)) if is_fast(state, job_type, state.fleet.server_type(server)) => {
                         end as usize
                     }
@@ -127,8 +127,8 @@ impl<'a, C: Counter> Pool<'a, C> {
                 };
                 PoolKind::List(match among {
                     Among::All => set.servers,
-                    Among::Fast => &set.servers[..fast],
-                    Among::Other => &set.servers[fast..],
+                    Among::Fast => &set.servers[..fast()],
+                    Among::Other => &set.servers[fast()..],
                 })
             }
             Row::All => PoolKind::Types { job_type, among, row: None },
