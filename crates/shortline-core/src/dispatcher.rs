@@ -13,7 +13,7 @@ use crate::fleet::settings::Overflow;
 use crate::ids::{JobTypeId, ServerId};
 use crate::lines::{Lines, Ticket};
 use crate::policy::Policy;
-use crate::state::{Counter, Places, State};
+use crate::state::{Places, State};
 
 /// What became of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,21 +61,18 @@ pub struct Started<J> {
     pub server: ServerId,
 }
 
-/// A policy with live state. `C` counts jobs, `J` is kept with a waiting job.
+/// A policy with live state. `J` is kept with a waiting job.
 #[derive(Clone, Debug)]
-pub struct Dispatcher<P, C, J> {
+pub struct Dispatcher<P, J> {
     policy: P,
-    state: State<C>,
+    state: State,
     /// Whether jobs that find no place wait; if not, the lines stay empty.
     waits: bool,
     lines: Lines<J>,
 }
 
-impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
+impl<P: Policy, J> Dispatcher<P, J> {
     /// All servers up and empty, nobody waiting.
-    ///
-    /// # Panics
-    /// If `C` is too narrow for the fleet ([`State::fits`]).
     #[must_use]
     pub fn new(fleet: Arc<Fleet>, policy: P) -> Self {
         let waits = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
@@ -86,7 +83,7 @@ impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
     /// The state that the policy sees.
     #[inline]
     #[must_use]
-    pub fn state(&self) -> &State<C> {
+    pub fn state(&self) -> &State {
         &self.state
     }
 
@@ -216,7 +213,7 @@ impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
 /// What one dispatcher hands to the next.
 pub(crate) struct Handover<'a, J> {
     /// New id, jobs, whether it is up, of each server that stays.
-    pub(crate) servers: Vec<(ServerId, u64, bool)>,
+    pub(crate) servers: Vec<(ServerId, u32, bool)>,
     pub(crate) lines: Lines<J>,
     /// Old job type -> new one.
     pub(crate) job_types: &'a [Option<JobTypeId>],

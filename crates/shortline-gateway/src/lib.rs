@@ -1,1 +1,59 @@
-//! x
+//! Route real requests: the HTTP gateway of Shortline.
+//!
+//! The path of a request, file by file:
+//! 1. `server` accepts the connection (HTTP/1.1 or HTTP/2 without TLS) and hands each request to `proxy`.
+//! 2. `job_type` finds what kind of job it is: header, path, the `model` member of a JSON body (`model_scan` reads
+//!    the body piece by piece, `request_body` holds the pieces), host.
+//! 3. `dispatch` asks the core's dispatcher, the one the simulator uses, under one mutex. The answer is a guard
+//!    (`in_flight`): a place at a server, or in line; whatever happens to the request, the guard's drop gives it back.
+//! 4. `headers` makes the request fit for the server, `upstream` sends it on a kept-alive connection and waits for
+//!    the answer as long as `[timeouts]` allows.
+//! 5. `response_body` passes the answer on as it comes and, with its last byte, gives back place and connection.
+//!    What cannot be served is refused (`errors`) with a complete JSON answer.
+//! 6. `exchange` counts and logs the request once, by one word for its `outcome`.
+//!
+//! Beside the traffic, on a thread of its own, `admin` shows `status` and `metrics`.
+//!
+//! Behind the feature `lab`: `emulate` plays a fleet's servers, `replay` sends open-loop traffic; `trace` and `sizes`
+//! serve both.
+//!
+//! The access log is one `tracing` event a request, target `shortline::access`, level INFO; while nobody listens to
+//! it, it costs one comparison.
+
+mod admin;
+mod client_stream;
+mod dispatch;
+#[cfg(feature = "lab")]
+pub mod emulate;
+mod errors;
+mod exchange;
+mod gateway;
+mod headers;
+mod histogram;
+mod in_flight;
+mod job_type;
+mod metrics;
+mod model_scan;
+mod outcome;
+mod proxy;
+mod rates;
+#[cfg(feature = "lab")]
+pub mod replay;
+mod request_body;
+mod response_body;
+mod server;
+mod shutdown;
+#[cfg(feature = "lab")]
+pub mod sizes;
+mod stats;
+mod status;
+#[cfg(test)]
+mod testing;
+#[cfg(feature = "lab")]
+pub mod trace;
+mod upstream;
+
+pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};
+pub use server::Served;
+pub use shutdown::{Shutdown, Trigger, shutdown};
+pub use status::{JobTypeStatus, ServerStatus, Status};

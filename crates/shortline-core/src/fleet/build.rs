@@ -61,6 +61,12 @@ fn check(parts: &FleetParts, servers: &NameIndex, job_types: &NameIndex) -> Resu
     limit("the number of servers", servers.len(), u32::MAX as usize - 1)?;
     limit("the number of job types", job_types.len(), u32::MAX as usize - 1)?;
 
+    let types = parts.server_types.iter().map(|t| super::Names { base: t.name.clone(), count: None }).collect();
+    for (what, names) in [("server type", &NameIndex::new(types)), ("server", servers), ("job type", job_types)] {
+        if let Some(duplicate) = names.duplicates().into_iter().next() {
+            return Err(FleetError::DuplicateName { what, name: duplicate.name });
+        }
+    }
     check_speeds(&parts.server_types)?;
     for server in &parts.servers {
         let Some(server_type) = parts.server_types.get(server.server_type) else {

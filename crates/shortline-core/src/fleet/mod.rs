@@ -1,20 +1,27 @@
 //! The fleet: all that one fleet file describes, checked and immutable.
 //!
-//! Three stages, three types: the file's text becomes [`FleetParts`] (plain values in the file's order), those become
-//! a [`Fleet`] (checked; rows ordered by speed; afterwards nothing fails), and a run keeps a fleet in an `Arc`.
+//! Three stages, three types: [`read_parts`] turns the file's text into [`FleetParts`] (plain values in the file's
+//! order) or says [everything](FleetFaults) that is wrong with it; the parts become a [`Fleet`] (checked; rows ordered by speed; afterwards nothing fails), and a run keeps a fleet in an `Arc`.
 //! A change of the fleet builds a new one beside the running one.
 //!
 //! **Speeds.** Job type `l` at server `r` is served at rate `mu_lr = rate(l, type of r) / size_l` (1/s). Two speeds
 //! are equal when they differ by less than [`SPEED_TOLERANCE`] relative; ranks are computed once, here.
 
+mod demand;
+mod document;
+mod fault;
 mod names;
+mod read;
 pub mod settings;
+mod text;
 
 use std::ops::Range;
 
 use crate::graph::{Edges, Graph};
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
-pub use names::{NameIndex, Names};
+pub use fault::{Fault, FleetFaults, MOST_SHOWN};
+pub use names::{Duplicate, NameIndex, Names};
+pub use read::{Loaded, Parts, Source, read, read_parts};
 use settings::Address;
 pub use settings::Settings;
 
@@ -150,6 +157,14 @@ pub enum FleetError {
         index: usize,
         /// How many there are.
         count: usize,
+    },
+    /// Two things of a kind have the same name.
+    #[error("there are two {what}s called `{name}`; names are given once")]
+    DuplicateName {
+        /// Which kind.
+        what: &'static str,
+        /// The name.
+        name: String,
     },
     /// Some server types have a rate and others a rank.
     #[error("server types `{rated}` and `{ranked}` mix `rate` and `rank`; give all of them one or the other")]

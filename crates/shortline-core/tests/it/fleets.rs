@@ -212,7 +212,7 @@ impl<D: Fn(&Law) -> u64> PolicyVisitor for Ask<'_, D> {
 
 impl<D> Ask<'_, D> {
     /// A dispatcher with the scene's jobs at their servers and its servers down.
-    fn staged<P: Policy>(&self, policy: P, rng: &mut Generator) -> Dispatcher<P, u64, ()> {
+    fn staged<P: Policy>(&self, policy: P, rng: &mut Generator) -> Dispatcher<P, ()> {
         let mut dispatcher = Dispatcher::new(Arc::clone(&self.fleet), policy);
         let first_private = self.scene.draft.job_types.len();
         for (i, &jobs) in self.scene.jobs.iter().enumerate() {
@@ -232,7 +232,7 @@ impl<D> Ask<'_, D> {
 }
 
 /// As if the job had never come.
-fn undo<P: Policy>(dispatcher: &mut Dispatcher<P, u64, ()>, decision: Decision) {
+fn undo<P: Policy>(dispatcher: &mut Dispatcher<P, ()>, decision: Decision) {
     match decision {
         Decision::Joined(server) => assert_eq!(dispatcher.complete(server), None, "nobody else waits"),
         Decision::Waiting(ticket) => assert_eq!(dispatcher.cancel(ticket), Some(())),

@@ -278,7 +278,7 @@ impl Truth {
     fn compare(&self) {
         let view = self.view();
         for server in view.fleet.servers() {
-            assert_eq!(self.live.jobs(server), view.jobs(server), "jobs at {server:?}");
+            assert_eq!(u64::from(self.live.jobs(server)), view.jobs(server), "jobs at {server:?}");
             assert_eq!(self.live.is_up(server), view.is_up(server), "whether {server:?} is up");
             assert_eq!(self.live.find(self.live.key(server)), Some(server));
         }
@@ -307,7 +307,7 @@ impl Truth {
             self.cancel(0);
         }
         self.compare();
-        assert_eq!(self.live.fleet().servers().map(|r| self.live.jobs(r)).sum::<u64>(), 0);
+        assert_eq!(self.live.fleet().servers().map(|r| self.live.jobs(r)).sum::<u32>(), 0);
         assert_eq!((self.live.waiting_total(), self.live.jobs_at_removed_servers()), (0, 0));
     }
 }

@@ -51,7 +51,7 @@ impl Gateway {
     }
 
     fn jobs(&self, name: &str) -> u64 {
-        self.live.jobs(self.server(name))
+        self.live.jobs(self.server(name)).into()
     }
 }
 

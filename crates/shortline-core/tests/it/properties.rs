@@ -205,7 +205,7 @@ impl PolicyVisitor for Run {
     type Output = Vec<String>;
 
     fn visit<P: Policy>(self, policy: P) -> Vec<String> {
-        let mut dispatcher = Dispatcher::<P, u64, u64>::new(Arc::clone(&self.fleet), policy);
+        let mut dispatcher = Dispatcher::<P, u64>::new(Arc::clone(&self.fleet), policy);
         let mut history = Vec::new();
         let mut running = Vec::new();
         for step in 0..self.steps {

@@ -16,13 +16,13 @@ pub(crate) trait Live {
     fn is_up(&self, server: ServerId) -> bool;
 }
 
-impl<C: shortline_core::state::Counter> Live for shortline_core::state::State<C> {
+impl Live for shortline_core::state::State {
     fn fleet(&self) -> &Fleet {
         self.fleet()
     }
 
     fn jobs(&self, server: ServerId) -> u64 {
-        self.jobs(server)
+        self.jobs(server).into()
     }
 
     fn is_up(&self, server: ServerId) -> bool {

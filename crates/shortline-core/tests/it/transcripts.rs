@@ -184,7 +184,7 @@ struct Moment<P> {
     fleet: std::sync::Arc<Fleet>,
     order: Vec<ServerId>,
     /// A waiting job is kept by its number.
-    dispatcher: Dispatcher<P, u64, usize>,
+    dispatcher: Dispatcher<P, usize>,
     arrived: usize,
     /// Ticket of each job that waited.
     tickets: Vec<(usize, Ticket)>,

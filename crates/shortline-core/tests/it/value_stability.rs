@@ -35,7 +35,7 @@ impl PolicyVisitor for Record {
 
     fn visit<P: Policy>(self, policy: P) -> (String, u64) {
         let mut rng = Generator::seed_from_u64(7);
-        let mut dispatcher = Dispatcher::<P, u32, ()>::new(Arc::clone(&self.fleet), policy);
+        let mut dispatcher = Dispatcher::<P, ()>::new(Arc::clone(&self.fleet), policy);
         let (mut running, mut first, mut hash) = (Vec::new(), Vec::new(), 0xcbf2_9ce4_8422_2325_u64);
         for step in 0..3000 {
             if step % 3 == 2 && !running.is_empty() {

@@ -1,0 +1,138 @@
+//! The admin address: `/status`, `/metrics`, `/healthz`, `/readyz`.
+//!
+//! It has a thread and a runtime of its own, so that it answers while the traffic keeps everything else busy.
+//!
+//! * `/healthz`: 200 as long as the process lives.
+//! * `/readyz`: 200, and 503 from the moment the gateway is told to stop.
+//! * `/status`: [`Status`](crate::Status) as JSON.
+//! * `/metrics`: Prometheus' OpenMetrics text.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::TcpListener as StdListener;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::errors::{ErrorBody, ErrorObject, json_response};
+use crate::gateway::Gateway;
+use crate::metrics;
+use crate::server::accept;
+
+const PATHS: &str = "/status, /metrics, /healthz, /readyz";
+/// A client that sends no request for this long is let go.
+const IDLE: Duration = Duration::from_secs(30);
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The running admin server; dropping it stops it.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Admin {
+    /// Starts answering on `listener`.
+    ///
+    /// # Errors
+    /// If the system gives no thread or runtime.
+    pub(crate) fn start(gateway: &Arc<Gateway>, listener: StdListener) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        listener.set_nonblocking(true)?;
+        let listener = {
+            let _in_runtime = runtime.enter();
+            TcpListener::from_std(listener)?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let state = Arc::new((Arc::clone(gateway), metrics::registry(gateway)));
+        let thread = std::thread::Builder::new().name("shortline-admin".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = answer_all(listener, state) => {}
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the admin thread panicked");
+        }
+    }
+}
+
+type State = Arc<(Arc<Gateway>, Registry)>;
+
+async fn answer_all(listener: TcpListener, state: State) {
+    loop {
+        let (stream, _) = accept(&listener).await;
+        let state = Arc::clone(&state);
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let answer = answer(&state, &request);
+                async { Ok::<_, Infallible>(answer) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(IDLE)
+                .serve_connection(TokioIo::new(stream), service);
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "admin connection failed");
+            }
+        });
+    }
+}
+
+fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let (gateway, registry) = &**state;
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "the admin address answers GET only");
+    }
+    match request.uri().path() {
+        "/healthz" => text(StatusCode::OK, "ok\n"),
+        "/readyz" if gateway.is_ready() => text(StatusCode::OK, "ready\n"),
+        "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+        "/status" => json_response(StatusCode::OK, &gateway.status()).map(Full::new),
+        "/metrics" => {
+            let mut body = String::new();
+            match prometheus_client::encoding::text::encode(&mut body, registry) {
+                Ok(()) => respond(StatusCode::OK, OPEN_METRICS, body),
+                Err(fmt) => error(StatusCode::INTERNAL_SERVER_ERROR, "encoding", &fmt.to_string()),
+            }
+        }
+        path => error(StatusCode::NOT_FOUND, "not_found", &format!("there is no `{path}`; there are {PATHS}")),
+    }
+}
+
+fn text(status: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
+    respond(status, "text/plain; charset=utf-8", body)
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn error(status: StatusCode, code: &str, message: &str) -> Response<Full<Bytes>> {
+    let error = ErrorObject { code, message, kind: "invalid_request_error" };
+    json_response(status, &ErrorBody { error }).map(Full::new)
+}

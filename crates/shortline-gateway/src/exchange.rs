@@ -1,0 +1,131 @@
+//! The record of one request, from its arrival to the end of its answer.
+//!
+//! It is carried along with the request and closed by its drop, so that every request is counted and logged exactly
+//! once, however it ends. Until something else is known the outcome is that the client went away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, StatusCode, Uri, request};
+use shortline_core::{JobTypeId, ServerId};
+use tokio::time::Instant;
+
+use crate::gateway::Gateway;
+use crate::in_flight::{InFlight, Reason};
+use crate::outcome::Outcome;
+
+/// One request's record.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) gateway: Arc<Gateway>,
+    job_type: Option<JobTypeId>,
+    arrived: Instant,
+    waited: Duration,
+    reason: Option<Reason>,
+    server: Option<ServerId>,
+    /// The job's place at its server, as long as it is there.
+    place: Option<InFlight>,
+    status: Option<StatusCode>,
+    bytes: u64,
+    outcome: Outcome,
+    /// What the access log wants to know, if there is one.
+    line: Option<Box<(Method, Uri)>>,
+}
+
+impl Exchange {
+    /// A request arrives.
+    pub(crate) fn begin(gateway: &Arc<Gateway>, head: &request::Parts) -> Self {
+        let logged = tracing::enabled!(target: "shortline::access", tracing::Level::INFO);
+        Self {
+            gateway: Arc::clone(gateway),
+            job_type: None,
+            arrived: Instant::now(),
+            waited: Duration::ZERO,
+            reason: None,
+            server: None,
+            place: None,
+            status: None,
+            bytes: 0,
+            outcome: Outcome::ClientAbort,
+            line: logged.then(|| Box::new((head.method.clone(), head.uri.clone()))),
+        }
+    }
+
+    /// Its job type is known.
+    pub(crate) fn set_job_type(&mut self, job_type: JobTypeId) {
+        self.job_type = Some(job_type);
+        self.gateway.stats.arrived(job_type);
+    }
+
+    pub(crate) fn job_type(&self) -> Option<JobTypeId> {
+        self.job_type
+    }
+
+    /// It got a place at a server.
+    pub(crate) fn placed(&mut self, place: InFlight, reason: Reason) {
+        if reason == Reason::Waited {
+            self.waited = self.arrived.elapsed();
+            self.gateway.dispatch.count_decision(reason);
+        }
+        self.gateway.stats.waiting_s.observe(self.waited);
+        self.reason = Some(reason);
+        self.server = Some(place.server());
+        self.place = Some(place);
+    }
+
+    /// It found no place.
+    pub(crate) fn blocked(&mut self) {
+        self.reason = Some(Reason::Blocked);
+    }
+
+    /// The answer begins.
+    pub(crate) fn answered(&mut self, status: StatusCode) {
+        self.status = Some(status);
+    }
+
+    /// So many more bytes of the answer's body were passed on.
+    pub(crate) fn passed_on(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// The job is no longer at its server.
+    pub(crate) fn leave_server(&mut self) {
+        self.place = None;
+    }
+
+    /// It ends, or will end, like this.
+    pub(crate) fn set_outcome(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+
+    /// The whole answer of the server was passed on.
+    pub(crate) fn complete(&mut self) {
+        self.leave_server();
+        self.outcome = self.status.map_or(Outcome::Ok, |status| Outcome::of_status(status.as_u16()));
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.leave_server();
+        let response = self.arrived.elapsed();
+        self.gateway.stats.ended(self.job_type, self.outcome, response);
+        if let Some(line) = &self.line {
+            let (method, uri) = &**line;
+            let fleet = self.gateway.fleet();
+            tracing::info!(
+                target: "shortline::access",
+                %method,
+                path = uri.path(),
+                job_type = self.job_type.map(|l| fleet.job_type_name(l)),
+                server = self.server.map(|s| fleet.server_name(s)),
+                status = self.status.map(|status| status.as_u16()),
+                reason = self.reason.map(Reason::name),
+                waiting_s = self.waited.as_secs_f64(),
+                response_s = response.as_secs_f64(),
+                bytes = self.bytes,
+                outcome = self.outcome.name(),
+            );
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The gateway's parts, put together from a fleet: what all connections share.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use http::StatusCode;
+use serde::Serialize;
+use shortline_core::fleet::settings::{Address, Timeouts};
+use shortline_core::policy::{PolicyError, PolicySpec};
+use shortline_core::{Fleet, JobTypeId, ServerId};
+use tokio::time::Instant;
+
+use crate::dispatch::Dispatch;
+use crate::job_type::Finder;
+use crate::rates::{Meter, Rates};
+use crate::stats::Stats;
+use crate::upstream::Upstream;
+
+/// Longest wait in line if the fleet file does not say.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
+/// `retry-after` when no server is up: about what a restart takes at best.
+const RETRY_WHEN_DOWN_S: u64 = 5;
+/// `retry-after` is never longer.
+const LONGEST_RETRY_S: f64 = 60.0;
+/// How often rates are measured.
+const TICK: Duration = Duration::from_secs(1);
+/// How many ticks a connection to a server may lie idle.
+const SWEEP_TICKS: u32 = 30;
+
+/// A proven lower bound on the mean response time, for `/status`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Bound {
+    /// Which bound it is: `fluid`, `graph` or `pooled`.
+    pub kind: String,
+    /// The bound, in seconds.
+    pub mean_response_s: f64,
+}
+
+/// Computes the bound for a fleet with these arrival rates, measured, in 1/s by job type. The gateway knows no
+/// theory: whoever starts it brings this along.
+pub type BoundFn = Arc<dyn Fn(&Fleet, &[f64]) -> Option<Bound> + Send + Sync>;
+
+/// What a gateway is made from.
+#[derive(Clone)]
+pub struct Options {
+    /// The fleet to serve.
+    pub fleet: Arc<Fleet>,
+    /// The policy; `None`: the fleet's, or `jfsq`.
+    pub policy: Option<PolicySpec>,
+    /// Where the servers are, by [`ServerId`]; `None`: where the fleet says.
+    pub addresses: Option<Vec<Address>>,
+    /// Seed of the random choices.
+    pub seed: u64,
+    /// The bound shown in `/status`.
+    pub bound: Option<BoundFn>,
+}
+
+impl Options {
+    /// A fleet as its file says, seed 0, no bound.
+    #[must_use]
+    pub fn new(fleet: Arc<Fleet>) -> Self {
+        Self { fleet, policy: None, addresses: None, seed: 0, bound: None }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("fleet", &self.fleet.name())
+            .field("policy", &self.policy)
+            .field("addresses", &self.addresses)
+            .field("seed", &self.seed)
+            .field("bound", &self.bound.is_some())
+            .finish()
+    }
+}
+
+/// Why a gateway cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The policy does not suit the fleet.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A server without address.
+    #[error("server `{server}` has no address, and neither have {others} others; give every [[server]] an `address`")]
+    NoAddress {
+        /// The first one.
+        server: String,
+        /// How many more there are.
+        others: usize,
+    },
+    /// A list of addresses of the wrong length.
+    #[error("{given} addresses for {servers} servers; one each is needed")]
+    AddressCount {
+        /// How many were given.
+        given: usize,
+        /// How many are needed.
+        servers: usize,
+    },
+    /// TLS to servers is not spoken.
+    #[error(
+        "server `{server}` is at {address}: https to servers is not supported; use http, or a TLS proxy beside the server"
+    )]
+    Https {
+        /// Its name.
+        server: String,
+        /// Its address.
+        address: Address,
+    },
+}
+
+/// `[timeouts]` as durations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) connect: Duration,
+    pub(crate) first_byte: Duration,
+    pub(crate) idle: Duration,
+    /// Longest wait in line.
+    pub(crate) queue: Duration,
+}
+
+impl Limits {
+    fn new(timeouts: &Timeouts, queue_timeout_s: Option<f64>) -> Self {
+        // What does not fit is as good as no limit.
+        let seconds = |s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX).min(Duration::from_hours(24 * 365));
+        Self {
+            connect: seconds(timeouts.connect_s),
+            first_byte: seconds(timeouts.first_byte_s),
+            idle: seconds(timeouts.idle_s),
+            queue: queue_timeout_s.map_or(QUEUE_TIMEOUT, seconds),
+        }
+    }
+}
+
+/// A gateway for one fleet. [`serve`](Gateway::serve) runs it.
+pub struct Gateway {
+    pub(crate) dispatch: Arc<Dispatch>,
+    pub(crate) finder: Finder,
+    pub(crate) limits: Limits,
+    pub(crate) stats: Stats,
+    /// Arrivals, by [`JobTypeId`].
+    pub(crate) arrival_rates: Rates,
+    /// Completions, by [`ServerId`].
+    pub(crate) drain_rates: Rates,
+    pub(crate) no_capacity_status: StatusCode,
+    pub(crate) served_by: bool,
+    pub(crate) bound: Option<BoundFn>,
+    pub(crate) started: Instant,
+    pub(crate) draining: AtomicBool,
+    /// Measurements of the rates so far.
+    ticks: AtomicU32,
+    upstreams: Vec<Upstream>,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("dispatch", &self.dispatch).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// Puts a gateway together; it does nothing until it serves.
+    ///
+    /// # Errors
+    /// [`StartError`] if fleet, policy and addresses do not make one.
+    pub fn new(options: Options) -> Result<Self, StartError> {
+        let Options { fleet, policy, addresses, seed, bound } = options;
+        let settings = fleet.settings();
+        let policy = policy.or(settings.policy).unwrap_or(PolicySpec::Jfsq);
+        let no_capacity_status =
+            StatusCode::from_u16(settings.gateway.no_capacity_status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        Ok(Self {
+            dispatch: Arc::new(Dispatch::new(Arc::clone(&fleet), policy, seed)?),
+            finder: Finder::new(settings),
+            limits: Limits::new(&settings.timeouts, settings.lines.timeout_s),
+            stats: Stats::new(fleet.job_type_count()),
+            arrival_rates: Rates::new(fleet.job_type_count()),
+            drain_rates: Rates::new(fleet.server_count()),
+            no_capacity_status,
+            served_by: settings.gateway.served_by,
+            bound,
+            started: Instant::now(),
+            draining: AtomicBool::new(false),
+            ticks: AtomicU32::new(0),
+            upstreams: upstreams(&fleet, addresses)?,
+        })
+    }
+
+    /// The fleet.
+    #[must_use]
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        self.dispatch.fleet()
+    }
+
+    /// The policy that decides.
+    #[must_use]
+    pub fn policy(&self) -> PolicySpec {
+        self.dispatch.policy()
+    }
+
+    /// Takes a server up or down: a server that is down gets no new requests, those it has run on.
+    pub fn set_up(&self, server: ServerId, up: bool) {
+        self.dispatch.set_up(server, up);
+    }
+
+    /// Whether the gateway takes new requests.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.draining.load(Relaxed)
+    }
+
+    pub(crate) fn upstream(&self, server: ServerId) -> &Upstream {
+        &self.upstreams[server.index()]
+    }
+
+    /// Seconds after which a refused request of this job type may try again.
+    ///
+    /// The expected time until its turn, `(requests in its line + 1) / D`, where `D` is the rate at which the servers
+    /// that hold the job type complete requests, as measured; before anything was, the rate at which the fleet file
+    /// says they can. Other job types compete for the same places, so this is a lower estimate. Rounded up, 1 to 60.
+    /// `D` is computed at most once a second, so that refusing stays cheap when there is much to refuse.
+    pub(crate) fn retry_after_s(&self, job_type: Option<JobTypeId>) -> u64 {
+        let Some(job_type) = job_type else { return RETRY_WHEN_DOWN_S };
+        let tick = self.ticks.load(Relaxed);
+        let rate = self.stats.drain_rate(job_type, tick, || self.drain_rate(job_type));
+        let ahead = self.dispatch.waiting(job_type) as f64;
+        ((ahead + 1.0) / rate).ceil().clamp(1.0, LONGEST_RETRY_S) as u64
+    }
+
+    /// Completions per second of the servers that hold this job type. O(degree).
+    fn drain_rate(&self, job_type: JobTypeId) -> f64 {
+        let fleet = self.fleet();
+        let (mut measured, mut written) = (0.0, 0.0);
+        fleet.graph().for_each(job_type.index(), |server| {
+            measured += self.drain_rates.get(server.index());
+            written += f64::from(fleet.slots(server)) * fleet.service_rate(job_type, server);
+        });
+        match (measured > 0.0, fleet.has_rates()) {
+            (true, _) => measured,
+            (false, true) => written,
+            (false, false) => 1.0,
+        }
+    }
+
+    /// Measures rates and closes idle connections, for ever.
+    pub(crate) async fn keep_time(self: Arc<Self>) {
+        let mut arrivals = Meter::new(self.fleet().job_type_count());
+        let mut completions = Meter::new(self.fleet().server_count());
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut last = ticks.tick().await;
+        for tick in 1_u32.. {
+            ticks.tick().await;
+            let now = Instant::now();
+            let dt_s = now.duration_since(last).as_secs_f64();
+            last = now;
+            let arrived = |l| self.stats.of(Some(JobTypeId::new(l))).map_or(0, |counts| counts.arrivals());
+            arrivals.tick(dt_s, arrived, &self.arrival_rates);
+            completions.tick(dt_s, |s| self.dispatch.completed(ServerId::new(s)), &self.drain_rates);
+            self.ticks.store(tick, Relaxed);
+            if tick.is_multiple_of(SWEEP_TICKS) {
+                self.upstreams.iter().for_each(Upstream::sweep);
+            }
+        }
+    }
+}
+
+/// The servers by [`ServerId`].
+fn upstreams(fleet: &Fleet, addresses: Option<Vec<Address>>) -> Result<Vec<Upstream>, StartError> {
+    let servers = fleet.server_count();
+    if let Some(given) = addresses.as_ref().map(Vec::len).filter(|&given| given != servers) {
+        return Err(StartError::AddressCount { given, servers });
+    }
+    let address = |server: ServerId| match &addresses {
+        Some(addresses) => addresses.get(server.index()),
+        None => fleet.address(server),
+    };
+    let mut without = fleet.servers_in_file_order().filter(|&server| address(server).is_none());
+    if let Some(first) = without.next() {
+        return Err(StartError::NoAddress { server: fleet.server_name(first), others: without.count() });
+    }
+    let upstream = |server: ServerId| {
+        let (name, address) = (fleet.server_name(server), address(server).expect("checked above"));
+        if address.https {
+            return Err(StartError::Https { server: name, address: address.clone() });
+        }
+        Ok(Upstream::new(&name, address))
+    };
+    fleet.servers().map(upstream).collect()
+}

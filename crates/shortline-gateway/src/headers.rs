@@ -1,0 +1,245 @@
+//! Headers on the way through: what is between two neighbours stays there, what is for the far end passes.
+//!
+//! To the server: hop-by-hop headers go (RFC 9110, 7.6.1: those listed in `connection`, and the known ones), `te` is
+//! kept only as `te: trailers`; `expect` goes, because the gateway asks the client for the body itself; `host` passes
+//! as the client wrote it, so that servers see their public name (HTTP/1.0 without one: the server's address);
+//! `x-forwarded-for` is appended to, `x-forwarded-host` and `x-forwarded-proto` are set unless a proxy in front has
+//! set them, `via` is appended to, `traceparent` (W3C Trace Context) passes or is made, marked as sampled.
+//! `upgrade` is ignored, as RFC 9110 7.8 allows. `trailer` passes: without it trailers could not.
+//!
+//! To the client: hop-by-hop headers go, `x-served-by` is the gateway's.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use http::header::{
+    CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRANSFER_ENCODING, UPGRADE, VIA,
+};
+use http::uri::Authority;
+use rand::{Rng, SeedableRng};
+use shortline_core::random::Generator;
+
+pub(crate) const X_JOB_TYPE: HeaderName = HeaderName::from_static("x-job-type");
+pub(crate) const X_SERVED_BY: HeaderName = HeaderName::from_static("x-served-by");
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// How the gateway calls itself in `via`.
+const VIA_NAME: &str = "1.1 shortline";
+
+/// Rewrites a request's headers for the server. `authority` is the one in the request's URI (HTTP/2, absolute form).
+pub(crate) fn to_server(
+    headers: &mut HeaderMap,
+    peer: &HeaderValue,
+    authority: Option<&Authority>,
+    server: &HeaderValue,
+) {
+    let trailers = accepts_trailers(headers);
+    remove_hop_by_hop(headers);
+    headers.remove(EXPECT);
+    headers.remove(HTTP2_SETTINGS);
+    headers.remove(PROXY_AUTHORIZATION);
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    // RFC 9112 3.2.2: the authority of an absolute-form target replaces Host.
+    if let Some(authority) = authority.and_then(|a| HeaderValue::from_str(a.as_str()).ok()) {
+        headers.insert(HOST, authority);
+    }
+    match headers.get(HOST).cloned() {
+        Some(host) => {
+            headers.entry(X_FORWARDED_HOST).or_insert(host);
+        }
+        None => {
+            headers.insert(HOST, server.clone());
+        }
+    }
+    append(headers, X_FORWARDED_FOR, peer);
+    headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
+    append(headers, VIA, &HeaderValue::from_static(VIA_NAME));
+    headers.entry(TRACEPARENT).or_insert_with(traceparent);
+}
+
+/// Rewrites a server's headers for the client.
+pub(crate) fn to_client(headers: &mut HeaderMap, served_by: Option<&HeaderValue>) {
+    remove_hop_by_hop(headers);
+    headers.remove(PROXY_AUTHENTICATE);
+    match served_by {
+        Some(name) => {
+            headers.insert(X_SERVED_BY, name.clone());
+        }
+        None => {
+            headers.remove(X_SERVED_BY);
+        }
+    }
+}
+
+/// Whether the client asks for a protocol that cannot be ignored without breaking it.
+pub(crate) fn wants_websocket(headers: &HeaderMap) -> bool {
+    headers.get(UPGRADE).is_some_and(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(CONNECTION) {
+        let listed: Vec<HeaderName> = tokens(headers, &CONNECTION)
+            .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
+            // A client must not be able to strike these out.
+            .filter(|name| *name != HOST && *name != X_FORWARDED_FOR && *name != X_JOB_TYPE)
+            .collect();
+        listed.iter().for_each(|name| {
+            headers.remove(name);
+        });
+        headers.remove(CONNECTION);
+    }
+    for name in [KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+}
+
+fn accepts_trailers(headers: &HeaderMap) -> bool {
+    headers.contains_key(TE)
+        && tokens(headers, &TE)
+            .any(|t| t.split(';').next().is_some_and(|t| t.trim_end().eq_ignore_ascii_case("trailers")))
+}
+
+/// The comma-separated elements of all lines of a header.
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    headers.get_all(name).into_iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(',')).map(str::trim)
+}
+
+/// Appends to a list header, joining its lines into one.
+fn append(headers: &mut HeaderMap, name: HeaderName, value: &HeaderValue) {
+    if !headers.contains_key(&name) {
+        headers.insert(name, value.clone());
+        return;
+    }
+    let mut joined = Vec::new();
+    for earlier in headers.get_all(&name) {
+        joined.extend_from_slice(earlier.as_bytes());
+        joined.extend_from_slice(b", ");
+    }
+    joined.extend_from_slice(value.as_bytes());
+    let joined = HeaderValue::from_bytes(&joined).expect("values joined by a comma are a value");
+    headers.insert(name, joined);
+}
+
+/// A new `traceparent`: version 00, random trace and parent ids, sampled.
+fn traceparent() -> HeaderValue {
+    thread_local! {
+        // Ids need to differ, not to be secret: seeded once a thread from the system's entropy.
+        static IDS: RefCell<Generator> = RefCell::new(Generator::seed_from_u64(RandomState::new().build_hasher().finish()));
+    }
+    let (high, low, parent) = IDS.with_borrow_mut(|ids| (ids.next_u64(), ids.next_u64(), ids.next_u64()));
+    let mut text = String::with_capacity(55);
+    // All-zero ids are invalid.
+    write!(text, "00-{high:016x}{:016x}-{:016x}-01", low.max(1), parent.max(1)).expect("a String takes all text");
+    HeaderValue::try_from(text).expect("hexadecimal digits and dashes are a header value")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn sent(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = map(lines);
+        to_server(&mut headers, &HeaderValue::from_static("10.1.1.1"), None, &HeaderValue::from_static("gpu:8000"));
+        headers
+    }
+
+    #[test]
+    fn hop_by_hop_headers_and_those_listed_in_connection_stay_behind() {
+        let headers = sent(&[
+            ("host", "a"),
+            ("connection", "close, X-Secret"),
+            ("connection", "x-other"),
+            ("x-secret", "1"),
+            ("x-other", "1"),
+            ("x-kept", "1"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("proxy-authorization", "Basic x"),
+            ("te", "gzip"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "AA"),
+            ("expect", "100-continue"),
+        ]);
+        let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            ["host", "traceparent", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-kept"]
+        );
+    }
+
+    #[test]
+    fn te_passes_as_trailers_only() {
+        assert_eq!(sent(&[("te", "gzip, Trailers;q=0.5")])["te"], "trailers");
+        assert!(!sent(&[("te", "deflate")]).contains_key("te"));
+    }
+
+    #[test]
+    fn a_client_cannot_strike_out_what_the_gateway_relies_on() {
+        let headers = sent(&[("host", "a"), ("connection", "host, x-forwarded-for"), ("x-forwarded-for", "1.1.1.1")]);
+        assert_eq!(headers["host"], "a");
+        assert_eq!(headers["x-forwarded-for"], "1.1.1.1, 10.1.1.1");
+    }
+
+    #[test]
+    fn lists_are_appended_to_and_what_a_proxy_in_front_said_stays() {
+        let headers = sent(&[
+            ("host", "inner"),
+            ("via", "1.0 a"),
+            ("via", "1.1 b"),
+            ("x-forwarded-host", "outer"),
+            ("x-forwarded-proto", "https"),
+            ("traceparent", "00-1-2-00"),
+        ]);
+        assert_eq!(headers["via"], "1.0 a, 1.1 b, 1.1 shortline");
+        assert_eq!(headers["x-forwarded-host"], "outer");
+        assert_eq!(headers["x-forwarded-proto"], "https");
+        assert_eq!(headers["traceparent"], "00-1-2-00");
+    }
+
+    #[test]
+    fn the_host_of_an_absolute_target_wins_and_a_missing_one_is_the_servers() {
+        assert_eq!(sent(&[])["host"], "gpu:8000");
+        let mut headers = map(&[("host", "a")]);
+        let authority = "b:81".parse().unwrap();
+        to_server(&mut headers, &HeaderValue::from_static("::1"), Some(&authority), &HeaderValue::from_static("gpu"));
+        assert_eq!(headers["host"], "b:81");
+    }
+
+    #[test]
+    fn a_new_traceparent_is_valid_and_differs_from_the_last() {
+        let (a, b) = (traceparent(), traceparent());
+        assert_ne!(a, b);
+        let parts: Vec<&str> = a.to_str().unwrap().split('-').collect();
+        assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [2, 32, 16, 2]);
+        assert!(parts.iter().all(|p| p.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase())));
+    }
+
+    #[test]
+    fn x_served_by_is_the_gateways_or_nobodys() {
+        let mut headers = map(&[("x-served-by", "liar"), ("connection", "keep-alive"), ("content-type", "text/plain")]);
+        to_client(&mut headers, Some(&HeaderValue::from_static("gpu-0")));
+        assert_eq!(headers, map(&[("x-served-by", "gpu-0"), ("content-type", "text/plain")]));
+        to_client(&mut headers, None);
+        assert_eq!(headers, map(&[("content-type", "text/plain")]));
+    }
+}

@@ -1,0 +1,247 @@
+//! Jobs at servers and jobs in line, as guards: whatever happens to a request, its count goes down exactly once.
+//!
+//! [`InFlight`] is a place at a server; dropping it gives the place back, on success, error, cancellation and panic
+//! alike, and hands it to the waiting job that the dispatcher names. [`InLine`] is a place in a line; dropping it
+//! leaves the line. A job that is started from a line gets its [`InFlight`] through a channel: if the receiver is
+//! gone by then, the guard comes back and its place goes to the next one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shortline_core::live::ServerKey;
+use shortline_core::{Blocked, ServerId, Ticket};
+use tokio::sync::oneshot;
+
+use crate::dispatch::Dispatch;
+
+/// A job at a server.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    dispatch: Arc<Dispatch>,
+    server: ServerId,
+    key: Option<ServerKey>,
+}
+
+impl InFlight {
+    /// Guards a place that the dispatcher has just given.
+    pub(crate) fn new(dispatch: &Arc<Dispatch>, server: ServerId, key: ServerKey) -> Self {
+        dispatch.count_routed(server);
+        Self { dispatch: Arc::clone(dispatch), server, key: Some(key) }
+    }
+
+    /// Where the job is.
+    pub(crate) fn server(&self) -> ServerId {
+        self.server
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut leaving = self.key.take().map(|key| (self.server, key));
+        // A loop, not recursion: however many receivers are gone, the stack stays flat.
+        while let Some((server, key)) = leaving.take() {
+            self.dispatch.count_completed(server);
+            if let Some(started) = self.dispatch.complete(key) {
+                let place = Self::new(&self.dispatch, started.job.server, started.key);
+                if let Err(mut unwanted) = started.job.job.send(place) {
+                    leaving = unwanted.key.take().map(|key| (unwanted.server, key));
+                }
+            }
+        }
+    }
+}
+
+/// A job that waits in line.
+#[derive(Debug)]
+pub(crate) struct InLine {
+    dispatch: Arc<Dispatch>,
+    ticket: Ticket,
+    started: oneshot::Receiver<InFlight>,
+}
+
+impl InLine {
+    pub(crate) fn new(dispatch: &Arc<Dispatch>, ticket: Ticket, started: oneshot::Receiver<InFlight>) -> Self {
+        Self { dispatch: Arc::clone(dispatch), ticket, started }
+    }
+
+    /// Waits for a place, at most this long; `None`: it took longer, and the job is out of the line.
+    pub(crate) async fn place(mut self, at_most: Duration) -> Option<InFlight> {
+        if let Ok(place) = tokio::time::timeout(at_most, &mut self.started).await {
+            return place.ok();
+        }
+        match self.dispatch.cancel(self.ticket) {
+            Some(_) => None,
+            // Started in this very moment: its place is on the way.
+            None => (&mut self.started).await.ok(),
+        }
+    }
+}
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        drop(self.dispatch.cancel(self.ticket));
+    }
+}
+
+/// What the dispatcher decided about a request.
+#[derive(Debug)]
+pub(crate) enum Route {
+    /// It has a place.
+    Placed(InFlight, Reason),
+    /// It waits.
+    InLine(InLine),
+    /// It is refused.
+    Blocked(Blocked),
+}
+
+/// Why a request is where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reason {
+    /// A free slot at one of the fastest servers that hold its job type.
+    IdleFastest,
+    /// A free slot at a slower one.
+    IdleSlower,
+    /// No free slot: it queues at the server.
+    Queued,
+    /// It got a place after a wait in line.
+    Waited,
+    /// No place.
+    Blocked,
+}
+
+impl Reason {
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] = [Self::IdleFastest, Self::IdleSlower, Self::Queued, Self::Waited, Self::Blocked];
+
+    /// Its word in metrics and logs.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::IdleFastest => "idle-fastest",
+            Self::IdleSlower => "idle-slower",
+            Self::Queued => "queued",
+            Self::Waited => "waited",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fleet, server, server_type};
+    use proptest::prelude::*;
+    use shortline_core::fleet::settings::{LineSettings, Overflow, Settings};
+    use shortline_core::{Fleet, JobTypeId};
+
+    /// Two servers with `buffer` places; job type 0 on both, 1 on the first, 2 on the second.
+    fn dispatch(buffer: u32, line: Option<u32>) -> Arc<Dispatch> {
+        let lines = LineSettings { size: line, timeout_s: None };
+        let overflow = if line.is_some() { Overflow::Wait } else { Overflow::Reject };
+        let parts = fleet(
+            vec![server_type("fast", 2.0), server_type("slow", 1.0)],
+            vec![server("a", 0, Some(buffer)), server("b", 1, Some(buffer))],
+            &[&[0, 1], &[0], &[1]],
+            Settings { overflow, lines, ..Settings::default() },
+        );
+        Arc::new(Dispatch::new(Arc::new(Fleet::new(parts).unwrap()), "jfsq".parse().unwrap(), 1).unwrap())
+    }
+
+    fn counts(dispatch: &Dispatch) -> (u64, usize) {
+        let snapshot = dispatch.snapshot();
+        (snapshot.servers.iter().map(|s| s.jobs).sum(), snapshot.waiting_total)
+    }
+
+    #[tokio::test]
+    async fn a_freed_place_goes_to_the_job_in_line_and_a_dropped_one_passes_it_on() {
+        let dispatch = dispatch(1, Some(10));
+        let l = JobTypeId::new(1);
+        let Route::Placed(first, Reason::IdleFastest) = dispatch.route(l) else { panic!("an idle server") };
+        let Route::InLine(gone) = dispatch.route(l) else { panic!("a full server") };
+        let Route::InLine(second) = dispatch.route(l) else { panic!("a full server") };
+        assert_eq!(counts(&dispatch), (1, 2));
+        drop(gone);
+        assert_eq!(counts(&dispatch), (1, 1));
+        drop(first);
+        assert_eq!(counts(&dispatch), (1, 0));
+        let place = second.place(Duration::from_secs(1)).await.expect("the freed place");
+        assert_eq!(place.server(), ServerId::new(0));
+        drop(place);
+        assert_eq!(counts(&dispatch), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_that_takes_too_long_leaves_the_line() {
+        let dispatch = dispatch(1, Some(10));
+        let Route::Placed(_first, _) = dispatch.route(JobTypeId::new(1)) else { panic!("an idle server") };
+        let Route::InLine(waits) = dispatch.route(JobTypeId::new(1)) else { panic!("a full server") };
+        assert!(waits.place(Duration::from_secs(30)).await.is_none());
+        assert_eq!(counts(&dispatch), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn a_place_sent_to_a_receiver_that_is_gone_goes_to_the_next_in_line() {
+        let dispatch = dispatch(1, Some(1000));
+        let l = JobTypeId::new(1);
+        let Route::Placed(first, _) = dispatch.route(l) else { panic!("an idle server") };
+        let mut waiting = Vec::new();
+        for _ in 0..1000 {
+            let Route::InLine(mut job) = dispatch.route(l) else { panic!("a full server") };
+            job.started.close();
+            waiting.push(job);
+        }
+        drop(first);
+        assert_eq!(counts(&dispatch), (0, 0), "every one of them passes the place on");
+    }
+
+    #[test]
+    fn a_panicking_request_gives_its_place_back() {
+        let dispatch = dispatch(1, None);
+        let held = Arc::clone(&dispatch);
+        let panicked = std::thread::spawn(move || {
+            let Route::Placed(_place, _) = held.route(JobTypeId::new(0)) else { panic!("an idle server") };
+            panic!("on purpose");
+        });
+        assert!(panicked.join().is_err());
+        assert_eq!(counts(&dispatch), (0, 0));
+    }
+
+    proptest! {
+        /// Any interleaving of arrivals, ends, cancellations and deliveries keeps the counts at the truth.
+        #[test]
+        fn counts_are_the_truth(
+            buffer in 1_u32..4,
+            line in prop_oneof![Just(None), (0_u32..6).prop_map(Some)],
+            steps in prop::collection::vec((0_u8..4, 0_usize..64), 1..200),
+        ) {
+            let dispatch = dispatch(buffer, line);
+            let (mut placed, mut waiting) = (Vec::new(), Vec::<InLine>::new());
+            for (action, n) in steps {
+                match action {
+                    0 | 1 => match dispatch.route(JobTypeId::new(n % 3)) {
+                        Route::Placed(place, _) => placed.push(place),
+                        Route::InLine(job) => waiting.push(job),
+                        Route::Blocked(_) => {}
+                    },
+                    2 if !placed.is_empty() => drop(placed.swap_remove(n % placed.len())),
+                    3 if !waiting.is_empty() => drop(waiting.swap_remove(n % waiting.len())),
+                    _ => {}
+                }
+                let mut i = 0;
+                while i < waiting.len() {
+                    match waiting[i].started.try_recv() {
+                        Ok(place) => { placed.push(place); waiting.swap_remove(i); }
+                        Err(_) => i += 1,
+                    }
+                }
+                let mut truth = [0, 0];
+                placed.iter().for_each(|p| truth[p.server().index()] += 1);
+                let snapshot = dispatch.snapshot();
+                let counted: Vec<u64> = snapshot.servers.iter().map(|s| s.jobs).collect();
+                prop_assert_eq!(counted, truth.to_vec());
+                prop_assert_eq!(snapshot.waiting_total, waiting.len());
+            }
+            drop((placed, waiting));
+            prop_assert_eq!(counts(&dispatch), (0, 0));
+        }
+    }
+}

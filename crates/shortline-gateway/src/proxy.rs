@@ -1,0 +1,171 @@
+//! The path of a request: job type, server, forward, answer.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request};
+use hyper::body::Incoming;
+use shortline_core::fleet::settings::JobTypeSource;
+use shortline_core::{Blocked, ServerId};
+
+use crate::errors::Refusal;
+use crate::exchange::Exchange;
+use crate::gateway::{Gateway, Limits};
+use crate::headers;
+use crate::in_flight::{Reason, Route};
+use crate::job_type::Named;
+use crate::request_body::{Late, Progress, RequestBody};
+use crate::response_body::{ResponseBody, Streamed};
+use crate::upstream::{Lease, Sent, header_value};
+
+/// Answers one request of the client at `peer`. Always answers: what goes wrong becomes a refusal.
+pub(crate) async fn handle(
+    gateway: Arc<Gateway>,
+    peer: HeaderValue,
+    request: Request<Incoming>,
+) -> Result<Response<ResponseBody>, Infallible> {
+    let (mut head, body) = request.into_parts();
+    let mut exchange = Exchange::begin(&gateway, &head);
+    let mut body = RequestBody::new(body);
+    let server = match place(&gateway, &mut exchange, &mut head, &mut body).await {
+        Ok(server) => server,
+        Err(refusal) => {
+            // A client that waits for "100 Continue" has sent nothing that would be in the way.
+            if !head.headers.contains_key(header::EXPECT) {
+                body.discard().await;
+            }
+            return Ok(refuse(exchange, &refusal));
+        }
+    };
+    let upstream = gateway.upstream(server);
+    headers::to_server(&mut head.headers, &peer, head.uri.authority(), upstream.authority());
+    match forward(&gateway, server, to_origin_form(head), body).await {
+        Ok((answer, lease)) => Ok(pass_on(exchange, server, answer, lease)),
+        Err(refusal) => Ok(refuse(exchange, &refusal)),
+    }
+}
+
+/// Finds the job type and a place at a server, waiting in line for it if need be.
+async fn place(
+    gateway: &Arc<Gateway>,
+    exchange: &mut Exchange,
+    head: &mut request::Parts,
+    body: &mut RequestBody,
+) -> Result<ServerId, Refusal> {
+    if head.method == Method::CONNECT {
+        return Err(Refusal::Unsupported("CONNECT"));
+    }
+    if headers::wants_websocket(&head.headers) {
+        return Err(Refusal::Unsupported("WebSocket"));
+    }
+    let Named { job_type, by } = gateway.finder.find(gateway.fleet(), head, body).await?;
+    exchange.set_job_type(job_type);
+    if matches!(by, JobTypeSource::Path | JobTypeSource::Host) {
+        // The request itself does not name it, so the server is told.
+        head.headers.insert(headers::X_JOB_TYPE, header_value(&gateway.fleet().job_type_name(job_type)));
+    }
+    let (place, reason) = match gateway.dispatch.route(job_type) {
+        Route::Placed(place, reason) => (place, reason),
+        Route::InLine(line) => match line.place(gateway.limits.queue).await {
+            Some(place) => (place, Reason::Waited),
+            None => return Err(Refusal::QueueTimeout),
+        },
+        Route::Blocked(blocked) => {
+            exchange.blocked();
+            return Err(match blocked {
+                Blocked::NoRoom => Refusal::NoCapacity { waits: false },
+                Blocked::LineFull => Refusal::NoCapacity { waits: true },
+                Blocked::NoServerUp => Refusal::NoServerUp,
+            });
+        }
+    };
+    let server = place.server();
+    exchange.placed(place, reason);
+    Ok(server)
+}
+
+/// The request as a server expects it: HTTP/1.1, the target without scheme and host.
+fn to_origin_form(mut head: request::Parts) -> request::Parts {
+    if head.uri.authority().is_some() {
+        head.uri = head.uri.into_parts().path_and_query.map_or_else(|| Uri::from_static("/"), Uri::from);
+    }
+    head.version = Version::HTTP_11;
+    head
+}
+
+/// Sends the request to the server and waits for the head of its answer.
+async fn forward(
+    gateway: &Gateway,
+    server: ServerId,
+    head: request::Parts,
+    mut body: RequestBody,
+) -> Result<(Response<Incoming>, Lease), Refusal> {
+    let upload = body.watch();
+    let mut request = Request::from_parts(head, body);
+    loop {
+        let mut lease = gateway.upstream(server).lease(gateway.limits.connect).await?;
+        match in_time(lease.send(request), upload.as_deref(), &gateway.limits).await? {
+            Sent::Answer(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                return Err(Refusal::UpstreamError);
+            }
+            Sent::Answer(answer) => return Ok((answer, lease)),
+            Sent::Stale(again) => request = again,
+            Sent::Failed if upload.is_some_and(|upload| upload.is_broken()) => return Err(Refusal::BadRequest),
+            Sent::Failed => return Err(Refusal::UpstreamError),
+        }
+    }
+}
+
+/// Waits for the answer's head as long as `first_byte` allows, and while a body is under way as long as it moves.
+async fn in_time(
+    send: impl Future<Output = Sent>,
+    upload: Option<&Progress>,
+    limits: &Limits,
+) -> Result<Sent, Refusal> {
+    let Some(upload) = upload else {
+        return tokio::time::timeout(limits.first_byte, send).await.map_err(|_| Refusal::UpstreamTimeout);
+    };
+    let mut send = std::pin::pin!(send);
+    loop {
+        match upload.late(limits.idle, limits.first_byte) {
+            Late::Client => return Err(Refusal::ClientTimeout),
+            Late::Server => return Err(Refusal::UpstreamTimeout),
+            Late::NotBefore(deadline) => {
+                if let Ok(sent) = tokio::time::timeout_at(deadline, &mut send).await {
+                    return Ok(sent);
+                }
+            }
+        }
+    }
+}
+
+/// The server's answer, for the client.
+fn pass_on(
+    mut exchange: Exchange,
+    server: ServerId,
+    answer: Response<Incoming>,
+    lease: Lease,
+) -> Response<ResponseBody> {
+    let (mut head, incoming) = answer.into_parts();
+    head.version = Version::HTTP_11;
+    let gateway = &exchange.gateway;
+    headers::to_client(&mut head.headers, gateway.served_by.then(|| gateway.upstream(server).name()));
+    exchange.answered(head.status);
+    let body = Streamed::new(incoming, exchange, lease, server);
+    Response::from_parts(head, ResponseBody::Streamed(body))
+}
+
+/// The gateway's own answer.
+fn refuse(mut exchange: Exchange, refusal: &Refusal) -> Response<ResponseBody> {
+    exchange.leave_server();
+    let gateway = &exchange.gateway;
+    let retry_after_s = match refusal {
+        Refusal::NoCapacity { .. } | Refusal::QueueTimeout => gateway.retry_after_s(exchange.job_type()),
+        _ => gateway.retry_after_s(None),
+    };
+    let response = refusal.response(gateway.no_capacity_status, retry_after_s);
+    exchange.set_outcome(refusal.outcome());
+    exchange.answered(response.status());
+    exchange.passed_on(response.body().len());
+    response.map(ResponseBody::Own)
+}

@@ -1,0 +1,87 @@
+//! What traffic asks of a fleet: rates and sizes by job type, the load they make, and the fluid bound.
+//!
+//! - **Offered load** of a uniform fleet: `sum_l lambda_l size_l / sum_r slots_r rate_r`, over servers that hold at
+//!   least one job type. A fleet that is not uniform has offered load `1/s*`, which takes an optimisation: the caller
+//!   of the replay hands it in ([`Options::load_of`](super::Options::load_of)).
+//! - **Fluid bound**: to serve work at rate `w = sum_l lambda_l size_l`, at least `L*` slots must be busy on average,
+//!   `L*` = the fewest slots, fastest first, whose rates sum to `w` (the last one in part). A job is at a server at
+//!   least while it is served, so by Little's law the mean response time is at least `L* / sum_l lambda_l` (Weng, Zhou
+//!   and Srikant 2020, Proposition 1). With per-pair rates each server type counts with its fastest. It holds for
+//!   every policy, every size law and every arrival process, and for a single run when rates are answers over the time
+//!   from the first arrival to the last answer.
+
+use serde::Serialize;
+use shortline_core::Fleet;
+
+/// Traffic on a fleet, in the fleet file's seconds (before `time_scale`).
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Offered {
+    /// Arrival rate of each job type (by [`JobTypeId`](shortline_core::JobTypeId)), in 1/s.
+    pub rates_per_s: Vec<f64>,
+    /// Mean size of each job type.
+    pub sizes: Vec<f64>,
+}
+
+/// A proven lower bound on the mean response time.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Bound {
+    /// Which bound: `fluid`, `graph`, ...
+    pub kind: &'static str,
+    /// Its value.
+    pub mean_response_s: f64,
+}
+
+impl Offered {
+    /// Sum of the arrival rates, in 1/s.
+    #[must_use]
+    pub fn total_rate_per_s(&self) -> f64 {
+        self.rates_per_s.iter().sum()
+    }
+
+    /// Work that arrives per second, `sum_l lambda_l size_l`.
+    #[must_use]
+    pub fn work(&self) -> f64 {
+        self.rates_per_s.iter().zip(&self.sizes).map(|(rate, size)| rate * size).sum()
+    }
+
+    /// Work over capacity: the offered load of a uniform fleet.
+    #[must_use]
+    pub fn load(&self, fleet: &Fleet) -> f64 {
+        self.work() / slots_fastest_first(fleet).map(|(slots, rate)| slots * rate).sum::<f64>()
+    }
+
+    /// The fluid bound; `None` for more work than the fleet can do, for no traffic, and for a fleet without rates.
+    #[must_use]
+    pub fn fluid_bound(&self, fleet: &Fleet) -> Option<Bound> {
+        let (mut left, mut busy) = (self.work(), 0.0);
+        for (slots, rate) in slots_fastest_first(fleet) {
+            let here = (left / rate).min(slots);
+            busy += here;
+            left = if here < slots { 0.0 } else { left - slots * rate };
+        }
+        let mean_response_s = busy / self.total_rate_per_s();
+        let holds = fleet.has_rates() && left <= 0.0 && mean_response_s.is_finite();
+        holds.then_some(Bound { kind: "fluid", mean_response_s })
+    }
+}
+
+/// Slots of the servers that hold something, and their rate (the largest of any job type), fastest first.
+fn slots_fastest_first(fleet: &Fleet) -> impl Iterator<Item = (f64, f64)> {
+    let mut holds = vec![false; fleet.server_count()];
+    let mut seen = vec![false; fleet.graph().distinct_row_count()];
+    for l in fleet.job_types() {
+        let row = fleet.graph().row_number(l.index());
+        if !std::mem::replace(&mut seen[row], true) {
+            fleet.graph().for_each(l.index(), |server| holds[server.index()] = true);
+        }
+    }
+    let mut classes: Vec<(f64, f64)> = (fleet.server_types())
+        .map(|m| {
+            let servers = fleet.servers_of_type(m).filter(|&server| holds[server]).count() as f64;
+            let fastest = fleet.job_types().map(|l| fleet.rate(l, m)).fold(0.0, f64::max);
+            (servers * f64::from(fleet.server_type_parts(m).slots), fastest)
+        })
+        .collect();
+    classes.sort_by(|a, b| b.1.total_cmp(&a.1));
+    classes.into_iter()
+}

@@ -1,0 +1,232 @@
+//! The body of a request on its way to the server.
+//!
+//! While the job type is looked for, pieces are held; afterwards they are replayed and the rest streams through, one
+//! frame at a time and no faster than the server takes it. [`Progress`] tells the one who waits for the answer whose
+//! turn it is while the body is under way.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use crate::errors::{NoModel, Refusal};
+use crate::model_scan::{ModelScan, Scan};
+
+/// Of a refused request's body this much is read and thrown away, so that a client that sends it all before it reads
+/// gets to see the refusal instead of a reset connection.
+const DISCARD_BYTES: usize = 16 << 20;
+/// And for at most this long.
+const DISCARD_TIME: Duration = Duration::from_secs(1);
+
+/// A request's body: pieces already read, then the rest.
+#[derive(Debug)]
+pub(crate) struct RequestBody {
+    held: VecDeque<Frame<Bytes>>,
+    rest: Incoming,
+    progress: Option<Arc<Progress>>,
+}
+
+impl RequestBody {
+    pub(crate) fn new(rest: Incoming) -> Self {
+        Self { held: VecDeque::new(), rest, progress: None }
+    }
+
+    /// Reads until the top-level member `model` is found; what is read is held for the server.
+    ///
+    /// # Errors
+    /// A refusal if the body breaks off, stops for longer than `idle`, or goes on past `limit` bytes.
+    pub(crate) async fn model(&mut self, limit: u64, idle: Duration) -> Result<Result<String, NoModel>, Refusal> {
+        let mut scan = ModelScan::new();
+        let mut room = limit;
+        loop {
+            let frame = match tokio::time::timeout(idle, self.rest.frame()).await {
+                Err(_) => return Err(Refusal::ClientTimeout),
+                Ok(Some(Err(_))) => return Err(Refusal::BadRequest),
+                Ok(None) => return Ok(Err(NoModel::Absent(scan.end()))),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            let mut too_large = false;
+            let answer = frame.data_ref().map_or(Scan::More, |data| {
+                let within = usize::try_from(room).map_or(data.len(), |room| data.len().min(room));
+                too_large = within < data.len();
+                room -= within as u64;
+                scan.feed(&data[..within])
+            });
+            self.held.push_back(frame);
+            match answer {
+                Scan::Found(model) => return Ok(Ok(model)),
+                Scan::Absent(absent) => return Ok(Err(NoModel::Absent(absent))),
+                Scan::More if too_large => return Err(Refusal::BodyTooLarge { limit }),
+                Scan::More => {}
+            }
+        }
+    }
+
+    /// Throws the rest away, within bounds.
+    pub(crate) async fn discard(&mut self) {
+        self.held.clear();
+        let rest = async {
+            let mut read = 0;
+            while read < DISCARD_BYTES
+                && let Some(Ok(frame)) = self.rest.frame().await
+            {
+                read += frame.data_ref().map_or(0, Bytes::len);
+            }
+        };
+        // Out of time: the connection closes, as it would have without the courtesy.
+        let _: Result<(), _> = tokio::time::timeout(DISCARD_TIME, rest).await;
+    }
+
+    /// A view of how far the body is, if some of it is still to come from the client.
+    pub(crate) fn watch(&mut self) -> Option<Arc<Progress>> {
+        if !self.rest.is_end_stream() {
+            self.progress = Some(Arc::new(Progress::new()));
+        }
+        self.progress.clone()
+    }
+
+    fn note(&self, stage: Stage) {
+        if let Some(progress) = &self.progress {
+            progress.note(stage);
+        }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Some(frame) = self.held.pop_front() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        let polled = Pin::new(&mut self.rest).poll_frame(cx);
+        self.note(match &polled {
+            Poll::Pending => Stage::Client,
+            Poll::Ready(Some(Ok(_))) if !self.rest.is_end_stream() => Stage::Server,
+            Poll::Ready(Some(Err(_))) => Stage::Broken,
+            Poll::Ready(_) => Stage::Sent,
+        });
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held.is_empty() && self.rest.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let held = self.held.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum::<u64>();
+        let rest = self.rest.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + held);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + held);
+        }
+        hint
+    }
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Stage {
+    /// The server has to take the next piece.
+    Server,
+    /// The client has to send the next piece.
+    Client,
+    /// All of it is sent.
+    Sent,
+    /// The client broke off.
+    Broken,
+}
+
+/// How far a streaming upload is.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    began: Instant,
+    /// When it last moved, milliseconds after `began`.
+    moved_ms: AtomicU64,
+    stage: AtomicU8,
+}
+
+/// What a watcher of [`Progress`] finds when its alarm rings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Late {
+    /// Nobody is late before this moment.
+    NotBefore(Instant),
+    /// The client stopped sending.
+    Client,
+    /// The server stopped taking, or does not answer.
+    Server,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { began: Instant::now(), moved_ms: AtomicU64::new(0), stage: AtomicU8::new(Stage::Server as u8) }
+    }
+
+    fn note(&self, stage: Stage) {
+        self.stage.store(stage as u8, Relaxed);
+        if stage != Stage::Client {
+            let moved = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.moved_ms.store(moved, Relaxed);
+        }
+    }
+
+    /// Whether the client broke off.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.stage.load(Relaxed) == Stage::Broken as u8
+    }
+
+    /// Who is late: the client or a server that takes the body may pause for `idle`, a server that has all of it may
+    /// think for `first_byte`.
+    pub(crate) fn late(&self, idle: Duration, first_byte: Duration) -> Late {
+        let stage = self.stage.load(Relaxed);
+        let pause = if stage == Stage::Sent as u8 { first_byte } else { idle };
+        let deadline = self.began + Duration::from_millis(self.moved_ms.load(Relaxed)) + pause;
+        if Instant::now() < deadline {
+            Late::NotBefore(deadline)
+        } else if stage == Stage::Client as u8 {
+            Late::Client
+        } else {
+            Late::Server
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(60);
+    const FIRST: Duration = Duration::from_secs(600);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_one_whose_turn_it_is_is_late() {
+        let progress = Progress::new();
+        let begin = Instant::now();
+        assert_eq!(progress.late(IDLE, FIRST), Late::NotBefore(begin + IDLE));
+        tokio::time::advance(Duration::from_secs(59)).await;
+        progress.note(Stage::Server);
+        progress.note(Stage::Client);
+        assert_eq!(progress.late(IDLE, FIRST), Late::NotBefore(begin + Duration::from_secs(119)));
+        tokio::time::advance(IDLE).await;
+        assert_eq!(progress.late(IDLE, FIRST), Late::Client);
+        progress.note(Stage::Server);
+        tokio::time::advance(IDLE).await;
+        assert_eq!(progress.late(IDLE, FIRST), Late::Server);
+        progress.note(Stage::Sent);
+        tokio::time::advance(IDLE).await;
+        assert!(matches!(progress.late(IDLE, FIRST), Late::NotBefore(_)));
+        tokio::time::advance(FIRST).await;
+        assert_eq!(progress.late(IDLE, FIRST), Late::Server);
+    }
+}

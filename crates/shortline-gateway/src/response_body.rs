@@ -1,0 +1,138 @@
+//! The body of an answer on its way to the client.
+//!
+//! Passed on frame by frame, as it comes: nothing is collected, so server-sent events keep their timing, and a client
+//! that reads slowly slows its server. The frame that ends the body gives back the job's place and the connection.
+//! A server that breaks off, or is silent for too long, breaks off the client's answer too: a client never takes half
+//! an answer for a whole one.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use shortline_core::ServerId;
+use tokio::time::{Instant, Sleep};
+
+use crate::exchange::Exchange;
+use crate::outcome::Outcome;
+use crate::upstream::Lease;
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) enum ResponseBody {
+    /// The gateway's own.
+    Own(Bytes),
+    /// A server's.
+    Streamed(Streamed),
+}
+
+/// A server's answer under way.
+#[derive(Debug)]
+pub(crate) struct Streamed {
+    incoming: Incoming,
+    exchange: Exchange,
+    connection: Option<(Lease, ServerId)>,
+    idle: Duration,
+    /// Rings when the server is silent for too long; made when it first pauses.
+    alarm: Option<Pin<Box<Sleep>>>,
+    /// Whether something came since the alarm was set.
+    moved: bool,
+}
+
+/// Why an answer is broken off.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BrokenOff {
+    /// The server broke off.
+    #[error("the server broke off its answer")]
+    Server(#[source] hyper::Error),
+    /// The server was silent for too long.
+    #[error("the server paused its answer for longer than idle_s")]
+    Idle,
+}
+
+impl Streamed {
+    pub(crate) fn new(incoming: Incoming, exchange: Exchange, lease: Lease, server: ServerId) -> Self {
+        let idle = exchange.gateway.limits.idle;
+        let mut body = Self { incoming, exchange, connection: Some((lease, server)), idle, alarm: None, moved: true };
+        if body.incoming.is_end_stream() {
+            body.end();
+        }
+        body
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        match Pin::new(&mut self.incoming).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.moved = true;
+                self.exchange.passed_on(frame.data_ref().map_or(0, Bytes::len));
+                if self.incoming.is_end_stream() {
+                    self.end();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.break_off(Outcome::UpstreamAbort);
+                Poll::Ready(Some(Err(BrokenOff::Server(error))))
+            }
+            Poll::Ready(None) => {
+                self.end();
+                Poll::Ready(None)
+            }
+            Poll::Pending => self.poll_alarm(cx),
+        }
+    }
+
+    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        let idle = self.idle;
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
+        if std::mem::take(&mut self.moved) {
+            alarm.as_mut().reset(Instant::now() + idle);
+        }
+        std::task::ready!(alarm.as_mut().poll(cx));
+        self.break_off(Outcome::UpstreamTimeout);
+        Poll::Ready(Some(Err(BrokenOff::Idle)))
+    }
+
+    /// All of it was read.
+    fn end(&mut self) {
+        if let Some((lease, server)) = self.connection.take() {
+            self.exchange.complete();
+            self.exchange.gateway.upstream(server).give_back(lease);
+        }
+    }
+
+    fn break_off(&mut self, outcome: Outcome) {
+        self.exchange.set_outcome(outcome);
+        self.exchange.leave_server();
+        self.connection = None;
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        match self.get_mut() {
+            Self::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Streamed(streamed) => streamed.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Own(bytes) => bytes.is_empty(),
+            Self::Streamed(streamed) => streamed.incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Streamed(streamed) => streamed.incoming.size_hint(),
+        }
+    }
+}

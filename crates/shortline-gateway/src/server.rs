@@ -1,0 +1,146 @@
+//! Serving: accept connections, stop when told.
+//!
+//! HTTP/1.1 and HTTP/2 without TLS on one port; which one a connection speaks is seen by its first bytes. When the
+//! shutdown begins the listener closes, idle connections are let go, and running requests have the grace to finish;
+//! after it, or when told to end at once, what still runs is cut off. Either way every job has left its server when
+//! [`Gateway::serve`] returns.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use http::HeaderValue;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::admin::Admin;
+use crate::client_stream::ClientStream;
+use crate::gateway::Gateway;
+use crate::proxy;
+use crate::shutdown::Shutdown;
+
+/// Pause after a failed `accept` that is not the client's fault (no file descriptors left, for one).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How serving ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Served {
+    /// Connections that were cut off because the grace was over or the end was ordered.
+    pub cut_off: usize,
+}
+
+impl Gateway {
+    /// Serves clients on `listener`, and the admin pages on `admin` if given, until the shutdown.
+    ///
+    /// # Errors
+    /// If the admin server cannot be started.
+    pub async fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        admin: Option<std::net::TcpListener>,
+        mut shutdown: Shutdown,
+        grace: Duration,
+    ) -> io::Result<Served> {
+        // Stopped last: it answers while connections drain.
+        let _admin = admin.map(|listener| Admin::start(&self, listener)).transpose()?;
+        let mut timekeeper = JoinSet::new();
+        timekeeper.spawn(Arc::clone(&self).keep_time());
+
+        let builder = auto::Builder::new(TokioExecutor::new());
+        let graceful = GracefulShutdown::new();
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.draining() => break,
+                Some(_) = connections.join_next() => {}
+                (stream, peer) = accept(&listener) => {
+                    connections.spawn(Arc::clone(&self).connection(builder.clone(), stream, peer, graceful.watcher()));
+                }
+            }
+        }
+        self.draining.store(true, Relaxed);
+        drop(listener);
+        tokio::select! {
+            () = graceful.shutdown() => {}
+            () = tokio::time::sleep(grace) => {}
+            () = shutdown.ending() => {}
+        }
+        connections.abort_all();
+        let mut cut_off = 0;
+        while let Some(ended) = connections.join_next().await {
+            cut_off += usize::from(ended.is_err_and(|error| error.is_cancelled()));
+        }
+        Ok(Served { cut_off })
+    }
+
+    /// Serves one connection to its end.
+    async fn connection(
+        self: Arc<Self>,
+        builder: auto::Builder<TokioExecutor>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        watcher: hyper_util::server::graceful::Watcher,
+    ) {
+        let _open = Open::new(&self);
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "the client is gone already");
+            return;
+        }
+        let peer = forwarded_for(peer.ip());
+        let service = service_fn(|request| proxy::handle(Arc::clone(&self), peer.clone(), request));
+        let stream = TokioIo::new(ClientStream::new(stream, self.limits.idle));
+        let connection = builder.serve_connection(stream, service);
+        if let Err(error) = watcher.watch(connection).await {
+            tracing::debug!(error, "connection to a client failed");
+        }
+    }
+}
+
+/// Counts an open client connection.
+struct Open<'a>(&'a Gateway);
+
+impl<'a> Open<'a> {
+    fn new(gateway: &'a Gateway) -> Self {
+        gateway.stats.connections.fetch_add(1, Relaxed);
+        Self(gateway)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.stats.connections.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The client's address for `x-forwarded-for`.
+fn forwarded_for(ip: IpAddr) -> HeaderValue {
+    HeaderValue::try_from(ip.to_canonical().to_string()).expect("an IP address is a header value")
+}
+
+/// The next connection; failures that would repeat at once are logged and paused over.
+pub(crate) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            Err(error) if is_the_clients(&error) => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot accept connections");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn is_the_clients(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
+    )
+}

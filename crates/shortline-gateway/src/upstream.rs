@@ -1,0 +1,210 @@
+//! One server of the fleet as the gateway sees it: its address and the open connections to it.
+//!
+//! A small pool over `hyper::client::conn`, last in, first out, one task per connection and none per request. A
+//! [`Lease`] is a connection in use: it goes back to the pool when its answer was read to the end, and is otherwise
+//! cut off on drop, so that a server learns at once that nobody waits any more. A request that meets a connection
+//! which the server has just closed, and of which no byte was sent, goes out again on another one.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{HeaderValue, Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use shortline_core::fleet::settings::Address;
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+
+use crate::errors::Refusal;
+use crate::request_body::RequestBody;
+
+/// A server.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    target: Target,
+    /// What `host` says if the client does not.
+    authority: HeaderValue,
+    /// What `x-served-by` says.
+    name: HeaderValue,
+    pool: Mutex<Pool>,
+}
+
+#[derive(Debug)]
+enum Target {
+    Address(SocketAddr),
+    /// Looked up anew for every connection.
+    Name(String, u16),
+}
+
+/// Idle connections, the least recently used first.
+#[derive(Default, Debug)]
+struct Pool {
+    idle: Vec<Connection>,
+    /// Connections that were not used since the last sweep: the shortest the list has been.
+    unused: usize,
+}
+
+#[derive(Debug)]
+struct Connection {
+    sender: SendRequest<RequestBody>,
+    task: AbortHandle,
+}
+
+/// A connection in use.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    connection: Option<Connection>,
+    /// Whether it has served requests before.
+    reused: bool,
+}
+
+/// What became of a request on a connection.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    /// The server answers.
+    Answer(Response<Incoming>),
+    /// The connection was already closed and nothing was sent; here is the request again.
+    Stale(Request<RequestBody>),
+    /// It failed.
+    Failed,
+}
+
+impl Upstream {
+    /// A server called `name` at `address`.
+    pub(crate) fn new(name: &str, address: &Address) -> Self {
+        let target = match address.host.parse::<IpAddr>() {
+            Ok(ip) => Target::Address(SocketAddr::new(ip, address.port)),
+            Err(_) => Target::Name(address.host.clone(), address.port),
+        };
+        Self {
+            target,
+            authority: HeaderValue::try_from(address.to_string())
+                .unwrap_or_else(|_| HeaderValue::from_static("localhost")),
+            name: header_value(name),
+            pool: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn authority(&self) -> &HeaderValue {
+        &self.authority
+    }
+
+    pub(crate) fn name(&self) -> &HeaderValue {
+        &self.name
+    }
+
+    /// An open connection, or a new one.
+    ///
+    /// # Errors
+    /// [`Refusal::UpstreamConnect`] if the server cannot be reached within `connect`.
+    pub(crate) async fn lease(&self, connect: Duration) -> Result<Lease, Refusal> {
+        if let Some(connection) = self.take_idle() {
+            return Ok(Lease { connection: Some(connection), reused: true });
+        }
+        match tokio::time::timeout(connect, self.connect()).await {
+            Ok(Ok(connection)) => Ok(Lease { connection: Some(connection), reused: false }),
+            Ok(Err(error)) => {
+                tracing::debug!(server = ?self.name, %error, "cannot connect");
+                Err(Refusal::UpstreamConnect)
+            }
+            Err(_) => {
+                tracing::debug!(server = ?self.name, timeout_s = connect.as_secs_f64(), "connect timed out");
+                Err(Refusal::UpstreamConnect)
+            }
+        }
+    }
+
+    /// Takes back a connection whose answer was read to the end.
+    pub(crate) fn give_back(&self, mut lease: Lease) {
+        if let Some(connection) = lease.connection.take()
+            && !connection.sender.is_closed()
+        {
+            self.lock().idle.push(connection);
+        }
+    }
+
+    /// Closes the connections that were not used since the last call.
+    pub(crate) fn sweep(&self) {
+        let closed: Vec<Connection> = {
+            let mut pool = self.lock();
+            let unused = pool.unused.min(pool.idle.len());
+            let mut closed: Vec<Connection> = pool.idle.drain(..unused).collect();
+            closed.extend(pool.idle.extract_if(.., |connection| connection.sender.is_closed()));
+            pool.unused = pool.idle.len();
+            closed
+        };
+        drop(closed);
+    }
+
+    /// The most recently used connection that is ready; closed ones on the way are thrown out.
+    fn take_idle(&self) -> Option<Connection> {
+        let mut pool = self.lock();
+        let mut i = pool.idle.len();
+        while i > 0 {
+            i -= 1;
+            if pool.idle[i].sender.is_closed() {
+                pool.idle.remove(i);
+            } else if pool.idle[i].sender.is_ready() {
+                let connection = pool.idle.remove(i);
+                pool.unused = pool.unused.min(pool.idle.len());
+                return Some(connection);
+            }
+        }
+        pool.unused = pool.unused.min(pool.idle.len());
+        None
+    }
+
+    async fn connect(&self) -> io::Result<Connection> {
+        let stream = match &self.target {
+            Target::Address(address) => TcpStream::connect(address).await?,
+            Target::Name(host, port) => TcpStream::connect((host.as_str(), *port)).await?,
+        };
+        stream.set_nodelay(true)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        let task = tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "connection to a server failed");
+            }
+        });
+        Ok(Connection { sender, task: task.abort_handle() })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease {
+    /// Sends a request and waits for the head of the answer.
+    pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> Sent {
+        let connection = self.connection.as_mut().expect("a lease has its connection until it is given back");
+        match connection.sender.try_send_request(request).await {
+            Ok(response) => Sent::Answer(response),
+            Err(mut error) => match error.take_message() {
+                Some(request) if self.reused => Sent::Stale(request),
+                _ => {
+                    tracing::debug!(error = %error.into_error(), "a server failed before it answered");
+                    Sent::Failed
+                }
+            },
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.connection {
+            connection.task.abort();
+        }
+    }
+}
+
+/// A name as a header value; what a header cannot carry becomes `?`.
+pub(crate) fn header_value(name: &str) -> HeaderValue {
+    let printable = |c: char| if c == ' ' || c.is_ascii_graphic() { c } else { '?' };
+    let name: String = name.chars().map(printable).collect();
+    HeaderValue::try_from(name).expect("printable ASCII is a header value")
+}

@@ -1,0 +1,120 @@
+//! The admin pages.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use shortline_gateway::{Bound, Gateway, Options, StartError};
+
+use crate::support::{Backend, Holding, OK, PATIENCE, Peer, Plan, Running, call, eventually, get};
+
+fn page(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n")
+}
+
+#[tokio::test]
+async fn status_has_the_promised_form() {
+    let holding = Holding::start().await;
+    let plan = Plan::new(&[("a", &[0]), ("b", &[1, 0])]).server("slow", 1.5, Some(4), holding.backend.address).server(
+        "fast",
+        3.0,
+        None,
+        holding.backend.address,
+    );
+    let bound = |_: &shortline_core::Fleet, rates: &[f64]| {
+        Some(Bound { kind: "fluid".into(), mean_response_s: rates.len() as f64 })
+    };
+    let options = Options { bound: Some(Arc::new(bound)), ..Options::new(plan.fleet()) };
+    let running = Running::start(Gateway::new(options).unwrap(), PATIENCE).await;
+    let mut peers = Vec::new();
+    for n in 1..=2 {
+        let mut peer = Peer::connect(running.address).await;
+        peer.send(get("a")).await;
+        eventually(|| running.jobs() == n).await;
+        peers.push(peer);
+    }
+    let answer = call(running.admin, page("/status")).await;
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let mut status: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    assert!(status["uptime_s"].as_f64().unwrap() > 0.0);
+    status["uptime_s"] = 0.into();
+    let expected = serde_json::json!({
+        "policy": "jfsq", "uptime_s": 0, "epoch": 0, "waiting_total": 0,
+        "servers": [
+            { "name": "slow", "type": "type of slow", "up": true, "in_flight": 2, "waiting": 1, "slots": 1, "buffer": 4, "speed": 1.5, "routed_total": 2 },
+            { "name": "fast", "type": "type of fast", "up": true, "in_flight": 0, "waiting": 0, "slots": 1, "buffer": null, "speed": 3.0, "routed_total": 0 },
+        ],
+        "job_types": [
+            { "name": "a", "arrival_rate_per_s": 0.0, "waiting": 0, "mean_response_s": null, "blocked_total": 0, "no_server_total": 0 },
+            { "name": "b", "arrival_rate_per_s": 0.0, "waiting": 0, "mean_response_s": null, "blocked_total": 0, "no_server_total": 0 },
+        ],
+        "bound": { "kind": "fluid", "mean_response_s": 2.0 },
+    });
+    assert_eq!(status, expected);
+    running.trigger.end();
+    running.ended().await;
+}
+
+#[tokio::test]
+async fn arrival_rates_are_measured() {
+    let backend = Backend::replying(OK).await;
+    let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address);
+    let running = plan.serve("jfsq", 1).await;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(2500) {
+        call(running.address, get("m")).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let sent = backend.requests() as f64 / began.elapsed().as_secs_f64();
+    let status = running.gateway.status();
+    let measured = status.job_types[0].arrival_rate_per_s;
+    assert!((measured / sent - 1.0).abs() < 0.3, "{measured} measured, {sent} sent");
+    let mean = status.job_types[0].mean_response_s.unwrap();
+    assert!(mean > 0.0 && mean < 0.1, "{mean}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn health_readiness_metrics_and_what_there_is_not() {
+    let backend = Backend::replying(OK).await;
+    let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address);
+    let running = plan.serve("jfsq", 1).await;
+    call(running.address, get("m")).await;
+    assert_eq!(call(running.admin, page("/healthz")).await.status(), 200);
+    assert_eq!(call(running.admin, page("/readyz")).await.status(), 200);
+    let missing = call(running.admin, page("/fleets")).await;
+    assert_eq!((missing.status(), missing.error_code().as_str()), (404, "not_found"));
+    assert!(missing.text().contains("/status"));
+    let metrics = call(running.admin, page("/metrics")).await;
+    assert!(metrics.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    let text = metrics.text();
+    for sample in [
+        "shortline_requests_total{job_type=\"m\",outcome=\"ok\"} 1",
+        "shortline_decisions_total{kind=\"idle-fastest\"} 1",
+        "shortline_decisions_total{kind=\"blocked\"} 0",
+        "shortline_response_seconds_count 1",
+        "shortline_waiting_seconds_bucket{le=\"0.001\"} 1",
+        "shortline_decision_seconds_count 1",
+        "shortline_in_flight{server=\"s\"} 0",
+        "shortline_server_up{server=\"s\"} 1",
+        "shortline_routed_total{server=\"s\"} 1",
+        "shortline_waiting{job_type=\"m\"} 0",
+        "# EOF",
+    ] {
+        assert!(text.lines().any(|line| line == sample), "no `{sample}` in\n{text}");
+    }
+    running.stop().await;
+}
+
+#[test]
+fn a_gateway_that_cannot_work_says_what_is_missing() {
+    let fleet = Plan::new(&[("m", &[0])]).server("s", 1.0, None, "127.0.0.1:1".parse().unwrap()).fleet();
+    let start = |options| Gateway::new(options).unwrap_err();
+    let addresses = Some(Vec::new());
+    assert!(matches!(
+        start(Options { addresses, ..Options::new(fleet.clone()) }),
+        StartError::AddressCount { given: 0, servers: 1 }
+    ));
+    let https = shortline_core::fleet::settings::Address { https: true, host: "h".into(), port: 443 };
+    let error = start(Options { addresses: Some(vec![https]), ..Options::new(fleet) });
+    assert!(error.to_string().contains("https://h:443"), "{error}");
+}

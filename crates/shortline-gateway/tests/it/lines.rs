@@ -1,0 +1,99 @@
+//! Waiting in line: `overflow = "wait"`.
+
+use std::time::{Duration, Instant};
+
+use shortline_core::fleet::settings::{LineSettings, Overflow};
+
+use crate::support::{Holding, Peer, Plan, Running, call, eventually, get};
+
+async fn line_of(size: Option<u32>, timeout_s: Option<f64>) -> (Running, Holding) {
+    let holding = Holding::start().await;
+    let running = Plan::new(&[("m", &[0]), ("n", &[0])])
+        .server("s", 1.0, Some(1), holding.backend.address)
+        .settings(|s| {
+            s.overflow = Overflow::Wait;
+            s.lines = LineSettings { size, timeout_s };
+        })
+        .serve("jfsq", 1)
+        .await;
+    (running, holding)
+}
+
+async fn ask(running: &Running, job_type: &str, jobs: u64) -> Peer {
+    let mut peer = Peer::connect(running.address).await;
+    peer.send(get(job_type)).await;
+    eventually(|| running.jobs() == jobs).await;
+    peer
+}
+
+#[tokio::test]
+async fn a_freed_place_goes_to_the_one_who_has_waited_the_longest() {
+    let (running, holding) = line_of(None, None).await;
+    let mut first = ask(&running, "m", 1).await;
+    let mut second = ask(&running, "n", 2).await;
+    let mut third = ask(&running, "m", 3).await;
+    let status = running.gateway.status();
+    assert_eq!((status.waiting_total, status.servers[0].in_flight), (2, 1));
+    assert_eq!((status.job_types[0].waiting, status.job_types[1].waiting), (1, 1));
+    for (served, (peer, left)) in [(&mut first, 2), (&mut second, 1), (&mut third, 0)].into_iter().enumerate() {
+        assert_eq!(holding.backend.requests(), served + 1);
+        holding.answer_one();
+        assert_eq!(peer.answer().await.text(), "ok");
+        assert_eq!(running.jobs(), left);
+        holding.received((served + 2).min(3)).await;
+    }
+    assert_eq!(running.metric("shortline_decisions_total{kind=\"waited\"}").await, 2);
+    drop((first, second, third));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_full_line_refuses_and_counts_who_is_ahead() {
+    let (running, holding) = line_of(Some(3), None).await;
+    let mut peers = Vec::new();
+    for n in 1..=4 {
+        peers.push(ask(&running, "m", n).await);
+    }
+    let refused = call(running.address, get("m")).await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (503, "no_capacity"));
+    assert_eq!(refused.header("retry-after"), Some("4"), "three ahead at one a second");
+    for peer in &mut peers {
+        holding.answer_one();
+        assert_eq!(peer.answer().await.text(), "ok");
+    }
+    drop(peers);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_longer_than_queue_timeout_s_is_refused() {
+    let (running, holding) = line_of(None, Some(0.2)).await;
+    let mut first = ask(&running, "m", 1).await;
+    let began = Instant::now();
+    let refused = call(running.address, get("m")).await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (503, "queue_timeout"));
+    assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    assert_eq!(running.jobs(), 1);
+    holding.answer_one();
+    assert_eq!(first.answer().await.text(), "ok");
+    drop(first);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_the_line() {
+    let (running, holding) = line_of(None, None).await;
+    let mut first = ask(&running, "m", 1).await;
+    let gone = ask(&running, "m", 2).await;
+    let mut third = ask(&running, "m", 3).await;
+    drop(gone);
+    eventually(|| running.jobs() == 2).await;
+    holding.answer_one();
+    assert_eq!(first.answer().await.text(), "ok");
+    holding.answer_one();
+    assert_eq!(third.answer().await.text(), "ok");
+    assert_eq!((running.jobs(), holding.backend.requests()), (0, 2));
+    drop((first, third));
+    running.stop().await;
+}

@@ -1,0 +1,3 @@
+//! Integration tests of the command line and of the workspace's structure.
+
+mod architecture;
