@@ -1,11 +1,13 @@
 //! The command line of Shortline: one fleet file, one command per question.
 
+mod bounds;
 mod emulate;
 mod failure;
 mod fleet_file;
 mod logging;
 mod replay;
 mod serve;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -32,6 +34,8 @@ enum Command {
     Emulate(emulate::Args),
     /// Open-loop load against a URL, from a trace or from the fleet file's rates
     Replay(replay::Args),
+    /// Policies side by side against the bound, with confidence intervals
+    Simulate(simulate::Args),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

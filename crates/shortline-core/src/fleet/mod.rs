@@ -16,6 +16,7 @@ pub mod settings;
 mod text;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::graph::{Edges, Graph};
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
@@ -213,8 +214,16 @@ pub struct Fleet {
     speed_rows: Vec<SpeedRow>,
     speed_row_of: Vec<u32>,
     ranked_only: bool,
-    graph: Graph,
+    /// Arrival rates and mean sizes by job type, where they are not the file's.
+    traffic: Option<Traffic>,
+    graph: Arc<Graph>,
     settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+struct Traffic {
+    rates_per_s: Vec<f64>,
+    sizes: Vec<f64>,
 }
 
 impl Fleet {
@@ -224,6 +233,16 @@ impl Fleet {
     /// [`FleetError`] naming the condition that the parts violate.
     pub fn new(parts: FleetParts) -> Result<Self, FleetError> {
         build::fleet(parts)
+    }
+
+    /// The same fleet under other traffic: arrival rates in 1/s and mean sizes, by job type. Cheap: servers and graph
+    /// are shared. For what was measured (a replay, a running gateway) and for traffic that is tried out.
+    ///
+    /// # Errors
+    /// [`FleetError`] if there is not one rate (finite, not negative) and one size (finite, positive) per job type.
+    pub fn with_traffic(&self, rates_per_s: Vec<f64>, sizes: Vec<f64>) -> Result<Self, FleetError> {
+        build::check_traffic(self, &rates_per_s, &sizes)?;
+        Ok(Self { traffic: Some(Traffic { rates_per_s, sizes }), ..self.clone() })
     }
 
     /// `[fleet] name`.
@@ -354,6 +373,9 @@ impl Fleet {
     /// Arrival rate of a job type in 1/s, if the file gives it.
     #[must_use]
     pub fn arrival_rate(&self, job_type: JobTypeId) -> Option<f64> {
+        if let Some(traffic) = &self.traffic {
+            return Some(traffic.rates_per_s[job_type.index()]);
+        }
         let group = self.job_type_names.group_of(job_type.index());
         match self.arrivals[group] {
             ArrivalRates::Unknown => None,
@@ -368,6 +390,9 @@ impl Fleet {
     /// Mean size of a job type.
     #[must_use]
     pub fn size(&self, job_type: JobTypeId) -> f64 {
+        if let Some(traffic) = &self.traffic {
+            return traffic.sizes[job_type.index()];
+        }
         self.sizes[self.job_type_names.group_of(job_type.index())]
     }
 

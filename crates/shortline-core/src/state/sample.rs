@@ -134,14 +134,14 @@ impl<'a> Pool<'a> {
         let graph = state.fleet.graph();
         let kind = match graph.row(job_type.index()) {
             Row::List(set) => {
-                let fast = match set.servers.first() {
+                let fast = || match set.servers.first() {
                     Some(&server) if is_fast(state, job_type, state.fleet.server_type(server)) => set.group_end(0),
                     _ => 0,
                 };
                 PoolKind::List(match among {
                     Among::All => set.servers,
-                    Among::Fast => &set.servers[..fast],
-                    Among::Other => &set.servers[fast..],
+                    Among::Fast => &set.servers[..fast()],
+                    Among::Other => &set.servers[fast()..],
                 })
             }
             Row::All => PoolKind::Types { job_type, among, row: None },
