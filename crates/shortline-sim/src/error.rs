@@ -7,7 +7,7 @@ use shortline_core::policy::PolicyError;
 pub enum SimulationError {
     /// The fleet asks for something that is no Markov chain of job counts.
     #[error(
-        "{section}: {what} needs the general engine, which is not built yet; remove the section to simulate exponential sizes and Poisson arrivals"
+        "{section} asks for {what}: that needs the general engine, which is not built yet; without it, sizes are exponential and arrivals Poisson"
     )]
     NeedsGeneralEngine {
         /// The section or key of the fleet file.

@@ -16,7 +16,7 @@ const POLICIES: [&str; 11] =
 const EVENTS: u64 = 3_000_000;
 
 /// Where each job is followed, waiting is measured, not expected: that takes more of them.
-const EVENTS_OF_FOLLOWED_JOBS: u64 = 9_000_000;
+const EVENTS_OF_FOLLOWED_JOBS: u64 = 12_000_000;
 
 fn agrees(name: &str, report: &PolicyReport, exact: &Exact) {
     let means = report.means.as_ref().unwrap_or_else(|| panic!("{name} is stable"));

@@ -1,4 +1,5 @@
 //! Integration tests of the simulator.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
 
 mod engines;
 mod exact;
