@@ -16,11 +16,7 @@ struct Cpu;
 
 impl Observer for Cpu {
     fn cpu_s(&self) -> f64 {
-        let of = |task: std::io::Result<std::fs::DirEntry>| {
-            let times = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-            times.split(' ').next()?.parse::<f64>().ok()
-        };
-        std::fs::read_dir("/proc/self/task").map_or(0.0, |tasks| tasks.filter_map(of).sum::<f64>() / 1e9)
+        cpu_time::ProcessTime::try_now().map_or(0.0, |time| time.as_duration().as_secs_f64())
     }
 }
 

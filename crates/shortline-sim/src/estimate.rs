@@ -87,6 +87,17 @@ pub(crate) fn mser5(series: &[f64]) -> Option<usize> {
     (2 * best.1 <= n && n >= 10).then_some(5 * best.1)
 }
 
+/// Whether a series has levelled off: its last two quarters have means that differ by at most `tolerance`, relative.
+/// MSER-5 alone asks of a large fleet, whose noise is small, a bias far below what matters.
+pub(crate) fn levels_off(series: &[f64], tolerance: f64) -> bool {
+    let t = series.len();
+    if t < 16 {
+        return false;
+    }
+    let (before, last) = (mean(&series[t / 2..3 * t / 4]), mean(&series[3 * t / 4..]));
+    (last - before).abs() <= tolerance * last
+}
+
 /// Probability that one look of [`grows_without_end`] is wrong on a stable system.
 pub const FALSE_ALARM_PER_LOOK: f64 = 1e-5;
 
@@ -139,6 +150,14 @@ mod tests {
         assert!((15..=60).contains(&dropped), "{dropped}");
         let ramp: Vec<f64> = (0..200).map(|i| f64::from(i) + noise(i)).collect();
         assert_eq!(mser5(&ramp), None);
+    }
+
+    #[test]
+    fn a_series_that_still_rises_has_not_levelled_off() {
+        let filling = |scale: f64| (0..200).map(|i| 1.0 - (-f64::from(i) / scale).exp()).collect::<Vec<f64>>();
+        assert!(levels_off(&filling(10.0), 1e-3));
+        assert!(!levels_off(&filling(100.0), 1e-3));
+        assert!(!levels_off(&[1.0; 15], 1e-3));
     }
 
     #[test]

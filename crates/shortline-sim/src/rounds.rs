@@ -1,8 +1,9 @@
 //! The run itself: all policies side by side, in rounds, until all are certain enough.
 //!
 //! 1. **Warm-up.** Every replication starts empty and runs, twice as far each round, until for every policy MSER-5 of
-//!    the number of jobs (averaged over the replications) drops less than half. All of it is then dropped: what is
-//!    measured starts in the second half of a settled run.
+//!    the number of jobs (averaged over the replications) drops less than half, or its last quarter differs from the
+//!    one before by less than a tenth of the relative error asked for. All of it is then dropped: what is measured
+//!    starts in the second half of a settled run.
 //! 2. **Growth.** After each round every policy whose jobs may pile up is tested for growth; a policy that grows is
 //!    unstable and stops.
 //! 3. **Measuring.** Rounds go on until the intervals of all mean response times are narrow enough, or a limit is
@@ -33,6 +34,8 @@ pub(crate) struct Plan {
     /// First length of the warm-up, events per replication.
     pub(crate) warm_up: u64,
     pub(crate) until: Until,
+    /// Relative half-width at which a mean has converged.
+    pub(crate) error: f64,
 }
 
 /// One policy's replications.
@@ -97,11 +100,11 @@ impl Racer {
         }
     }
 
-    fn has_settled(&self) -> bool {
+    fn has_settled(&self, error: f64) -> bool {
         let values = self.lanes.iter().map(|lane| lane.watch.jobs().len()).min().unwrap_or(0);
         let at = |i: usize| self.lanes.iter().map(|lane| lane.watch.jobs()[i]).sum::<f64>();
         let series: Vec<f64> = (0..values).map(at).collect();
-        estimate::mser5(&series).is_some()
+        estimate::mser5(&series).is_some() || estimate::levels_off(&series, 0.1 * error)
     }
 
     fn end_warm_up(&mut self, settled: bool) {
@@ -167,7 +170,7 @@ impl Race<'_> {
         let mut length = self.plan.warm_up;
         loop {
             self.advance(&vec![length; self.plan.replications]);
-            let settled = self.racers.iter().all(|racer| !racer.is_stable() || racer.has_settled());
+            let settled = self.racers.iter().all(|racer| !racer.is_stable() || racer.has_settled(self.plan.error));
             if settled || !self.runs_on() || length >= LONGEST_WARM_UP * self.plan.warm_up {
                 let settled = settled && !self.observer.is_stopped();
                 self.racers.iter_mut().for_each(|racer| racer.end_warm_up(settled));

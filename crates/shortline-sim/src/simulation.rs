@@ -313,10 +313,6 @@ impl Simulation {
 
     fn policy_report(&self, model: &Model, plan: &Plan, racer: &Racer, job_types: &[JobTypeId]) -> PolicyReport {
         let unstable = racer.growth_jobs_per_s.is_some();
-        let error = match self.until {
-            Until::Events(_) => DEFAULT_ERROR,
-            Until::RelativeError { error, .. } => error,
-        };
         PolicyReport {
             policy: racer.contender.name.clone(),
             engine: racer.contender.engine,
@@ -324,7 +320,7 @@ impl Simulation {
             unstable,
             growth_jobs_per_s: racer.growth_jobs_per_s,
             false_alarm_rate: f64::from(racer.looks) * FALSE_ALARM_PER_LOOK,
-            converged: !unstable && racer.settled && racer.relative_error() <= error,
+            converged: !unstable && racer.settled && racer.relative_error() <= plan.error,
             means: (!unstable).then(|| observe::means(model, &racer.records(), job_types)),
             bound: None,
             why: None,
@@ -378,8 +374,12 @@ impl Plan {
             20_000..200_000 => 8,
             _ => 4,
         };
-        // About ten mean service times of a busy fleet, and enough to say anything of a small one.
-        let warm_up = (20 * servers as u64).max(12_000);
-        Self { seed, replications, warm_up, until }
+        // About five mean service times of a busy fleet, and enough to say anything of a small one.
+        let warm_up = (10 * servers as u64).max(12_000);
+        let error = match until {
+            Until::Events(_) => DEFAULT_ERROR,
+            Until::RelativeError { error, .. } => error,
+        };
+        Self { seed, replications, warm_up, until, error }
     }
 }
