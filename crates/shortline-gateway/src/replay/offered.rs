@@ -85,3 +85,51 @@ fn slots_fastest_first(fleet: &Fleet) -> impl Iterator<Item = (f64, f64)> {
     classes.sort_by(|a, b| b.1.total_cmp(&a.1));
     classes.into_iter()
 }
+
+#[cfg(test)]
+mod tests {
+    use shortline_core::FleetParts;
+    use shortline_core::fleet::settings::Settings;
+    use shortline_core::fleet::{ArrivalRates, JobTypeParts, Names, ServerParts, ServerTypeParts, Speed};
+    use shortline_core::graph::Edges;
+
+    use super::*;
+
+    /// Two slots of rate 4 at one server, one of rate 1 at another, one of rate 9 at a third that holds nothing.
+    fn fleet() -> Fleet {
+        let types = [("fast", 4.0, 2), ("slow", 1.0, 1), ("idle", 9.0, 1)];
+        let names = |base: &str| Names { base: base.into(), count: None };
+        Fleet::new(FleetParts {
+            name: "f".into(),
+            server_types: (types.iter())
+                .map(|&(name, rate, slots)| ServerTypeParts { name: name.into(), speed: Speed::Rate(rate), slots })
+                .collect(),
+            servers: (0..3)
+                .map(|i| ServerParts { names: names(types[i].0), server_type: i, buffer: None, addresses: vec![] })
+                .collect(),
+            job_types: vec![JobTypeParts { names: names("a"), arrivals: ArrivalRates::Unknown, size: 2.0 }],
+            rates: Vec::new(),
+            edges: Edges::from_rows([[0, 1]]),
+            settings: Settings::default(),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn load_is_work_over_the_capacity_of_servers_that_hold_something() {
+        let offered = Offered { rates_per_s: vec![1.8], sizes: vec![2.0] };
+        assert!((offered.load(&fleet()) - 3.6 / 9.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_fluid_bound_fills_the_fastest_slots_first() {
+        let bound = |rate: f64| {
+            let offered = Offered { rates_per_s: vec![rate], sizes: vec![2.0] };
+            offered.fluid_bound(&fleet()).map(|bound| bound.mean_response_s)
+        };
+        // Work 4 keeps one fast slot busy: 1 / 2. Work 8.5: both, and the slow one half: 2.5 / 4.25.
+        assert!((bound(2.0).unwrap() - 0.5).abs() < 1e-12);
+        assert!((bound(4.25).unwrap() - 2.5 / 4.25).abs() < 1e-12);
+        assert_eq!((bound(5.0), bound(0.0)), (None, None), "more than the fleet can do, and nothing");
+    }
+}
