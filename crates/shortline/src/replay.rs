@@ -8,11 +8,11 @@ use std::time::Duration;
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use shortline_core::fleet::settings::Arrivals;
-use shortline_gateway::replay::{self, Estimate, MAX_OUTSTANDING, Options, Report, Source};
+use shortline_gateway::replay::{self, BoundOf, Estimate, LoadOf, MAX_OUTSTANDING, Options, Report, Source};
 use shortline_gateway::trace::{Columns, Trace};
 
 use crate::failure::Failure;
-use crate::fleet_file;
+use crate::{bounds, fleet_file};
 
 /// Send open-loop load to a URL and measure
 ///
@@ -79,6 +79,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let bar = progress_bar();
     let moving = bar.clone();
+    let with_fleet = fleet.clone().zip(fleet.clone());
+    let (load_of, bound_of) = with_fleet
+        .map(|(load_fleet, bound_fleet)| -> (LoadOf, BoundOf) {
+            (
+                Box::new(move |offered| bounds::load_of(&load_fleet, offered)),
+                Box::new(move |offered| bounds::fluid(&bound_fleet, offered)),
+            )
+        })
+        .unzip();
     let options = Options {
         speedup: args.speedup,
         load: args.load,
@@ -86,6 +95,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         max_outstanding: args.max_outstanding,
         timeout: Duration::from_secs_f64(args.timeout),
         seed: args.seed,
+        load_of,
+        bound_of,
         progress: Some(Box::new(move |progress| show(&moving, progress))),
         ..Options::new(args.target.clone(), source, fleet)
     };

@@ -134,7 +134,7 @@ impl<'a> Pool<'a> {
         let graph = state.fleet.graph();
         let kind = match graph.row(job_type.index()) {
             Row::List(set) => {
-                let fast = match (set.servers.first(), set.group_ends.first()) {
+                let fast = || match (set.servers.first(), set.group_ends.first()) {
                     (Some(&server), Some(&end)) if is_fast(state, job_type, state.fleet.server_type(server)) => {
                         end as usize
                     }
@@ -142,8 +142,8 @@ impl<'a> Pool<'a> {
                 };
                 PoolKind::List(match among {
                     Among::All => set.servers,
-                    Among::Fast => &set.servers[..fast],
-                    Among::Other => &set.servers[fast..],
+                    Among::Fast => &set.servers[..fast()],
+                    Among::Other => &set.servers[fast()..],
                 })
             }
             Row::All => PoolKind::Types { job_type, among, row: None },

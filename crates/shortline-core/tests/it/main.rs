@@ -5,6 +5,7 @@
 mod fleet_file;
 mod fleets;
 mod generators;
+mod interleavings;
 mod live;
 mod properties;
 mod rules;

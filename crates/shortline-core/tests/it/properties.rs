@@ -24,9 +24,15 @@ fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Speeds that make ties, distinct slots, buffers from just enough to unbounded; job types on few, many, all servers.
+/// Speeds that make ties, distinct slots (7, 9, 11 have so large a common multiple that loads are compared by the counts
+/// themselves and idleness by the slots), buffers from just enough to unbounded; job types on few, many, all servers.
 fn draft(servers: impl Strategy<Value = usize>) -> impl Strategy<Value = Draft> {
-    let types = prop::collection::vec((prop::sample::select(vec![1.0, 2.0, 2.0, 5.0, 7.5]), 1..=3_u32), 1..=4);
+    let rate = || prop::sample::select(vec![1.0, 2.0, 2.0, 5.0, 7.5]);
+    let types = prop_oneof![
+        4 => prop::collection::vec((rate(), 1..=3_u32), 1..=4),
+        1 => prop::collection::vec((rate(), Just(2_u32)), 1..=4),
+        1 => prop::collection::vec((rate(), prop::sample::select(vec![7_u32, 9, 11])), 3..=5),
+    ];
     (types, servers, any::<u64>()).prop_map(|(types, n, seed)| {
         let mut rng = Generator::seed_from_u64(seed);
         let mut below = |n: usize| shortline_core::random::below(&mut rng, n as u32);
@@ -250,6 +256,25 @@ fn the_random_fleets_have_rows_of_every_form() {
         }));
     }
     assert_eq!(forms, BTreeSet::from(["all", "bits", "list", "nobody"]));
+}
+
+/// From 254 jobs per slot on, short lists compare the counts themselves.
+#[test]
+fn very_long_queues_follow_the_rule() {
+    for slots in [1, 2] {
+        let types = Draft::default().server_type("fast", 5.0, 1).server_type("slow", 2.0, slots);
+        let servers = (0..40).fold(types, |draft, i| draft.server(&format!("s{i}"), i % 2, Some(260 * slots)));
+        let draft = servers.job_type("short", 0..12).job_type("long", 0..39).job_type("all", 0..40);
+        for least in [252, 253, 254, 258] {
+            let jobs = |i: u64| (least + i % 3) * if i % 2 == 1 { u64::from(slots) } else { 1 };
+            let scene = Scene { draft: draft.clone(), jobs: (0..40).map(jobs).collect(), down: vec![false; 40] };
+            for policy in policies() {
+                for asked in scene.ask(policy, 7, affordable) {
+                    assert_eq!(compare(&asked), Ok(()), "{policy}, {slots} slots, {least} jobs");
+                }
+            }
+        }
+    }
 }
 
 /// A list longer than one machine word of ties occurs in fleets beyond 2,080 servers only.
