@@ -11,14 +11,14 @@
 //!   from the first arrival to the last answer.
 
 use serde::Serialize;
-use shortline_core::Fleet;
+use shortline_core::{Fleet, JobTypeId};
 
 /// Traffic on a fleet, in the fleet file's seconds (before `time_scale`).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Offered {
     /// Arrival rate of each job type (by [`JobTypeId`](shortline_core::JobTypeId)), in 1/s.
     pub rates_per_s: Vec<f64>,
-    /// Mean size of each job type.
+    /// Mean size of each job type; of one that does not arrive, the file's.
     pub sizes: Vec<f64>,
 }
 
@@ -32,6 +32,18 @@ pub struct Bound {
 }
 
 impl Offered {
+    /// Traffic from counts and work (the sum of sizes) by job type; a count of 1 is a rate of `per_s`. Job types that did
+    /// not occur keep the size `otherwise`.
+    pub(super) fn measured(counts: &[f64], work: &[f64], per_s: f64, otherwise: impl Fn(JobTypeId) -> f64) -> Self {
+        let size = |(l, (&count, work)): (usize, (&f64, f64))| {
+            if count > 0.0 { work / count } else { otherwise(JobTypeId::new(l)) }
+        };
+        Self {
+            rates_per_s: counts.iter().map(|count| count * per_s).collect(),
+            sizes: counts.iter().zip(work.iter().copied()).enumerate().map(size).collect(),
+        }
+    }
+
     /// Sum of the arrival rates, in 1/s.
     #[must_use]
     pub fn total_rate_per_s(&self) -> f64 {
