@@ -21,9 +21,12 @@ use crate::{bounds, fleet_file};
 /// fleet gives the bound and the server types beside the trace. The exit status is 0 when the run completed, whatever
 /// the statuses were.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
   shortline replay --target http://127.0.0.1:8080 --fleet examples/image-generation.toml --load 0.8 --duration 20
-  shortline replay --target http://127.0.0.1:8080 --trace requests.csv --requests 9050..11050 --fleet fleet.toml --load 0.5")]
+  shortline replay --target http://127.0.0.1:8080 --trace requests.csv --requests 9050..11050 --fleet fleet.toml --load 0.5"
+)]
 pub(crate) struct Args {
     /// Where to send requests: http://HOST[:PORT][/PATH]
     #[arg(long)]

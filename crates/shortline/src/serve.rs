@@ -21,7 +21,10 @@ use crate::{bounds, fleet_file, logging};
 /// `model` member of a JSON body, or the host, in the order that `[gateway] job_type_from` gives. SIGTERM drains:
 /// running requests have --grace seconds to finish; a second signal ends at once.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  shortline serve examples/image-generation.toml --emulate --policy jfsq")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example:\n  shortline serve examples/image-generation.toml --emulate --policy jfsq"
+)]
 pub(crate) struct Args {
     /// Fleet file (TOML or JSON)
     fleet: PathBuf,

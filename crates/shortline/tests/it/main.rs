@@ -1,3 +1,6 @@
-//! Integration tests of the command line and of the workspace's structure.
+//! The command line as its users see it, and the structure of the workspace.
 
 mod architecture;
+mod processes;
+mod serving;
+mod usage;
