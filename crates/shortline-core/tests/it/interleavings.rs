@@ -4,7 +4,7 @@
 //! order of arrival. After every operation both say the same about every server, line and ticket; every decision is
 //! one that the policy's rule allows in the true state; and every waiting job starts when and where it should.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ struct Truth {
     running: Vec<(ServerKey, String)>,
     waiting: Vec<(u64, Ticket, String)>,
     down: BTreeSet<String>,
-    tickets: BTreeSet<Ticket>,
+    tickets: HashSet<Ticket>,
     cancelled: Vec<Ticket>,
 }
 
@@ -115,7 +115,7 @@ impl Truth {
             running: vec![],
             waiting: vec![],
             down: BTreeSet::new(),
-            tickets: BTreeSet::new(),
+            tickets: HashSet::new(),
             cancelled: vec![],
         }
     }
