@@ -13,7 +13,7 @@ use crate::fleet::settings::Overflow;
 use crate::ids::{JobTypeId, ServerId};
 use crate::lines::{Lines, Ticket};
 use crate::policy::Policy;
-use crate::state::{Counter, Places, State};
+use crate::state::{Places, State};
 
 /// What became of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,30 +61,29 @@ pub struct Started<J> {
     pub server: ServerId,
 }
 
-/// A policy with live state. `C` counts jobs, `J` is kept with a waiting job.
+/// A policy with live state. `J` is kept with a waiting job.
 #[derive(Clone, Debug)]
-pub struct Dispatcher<P, C, J> {
+pub struct Dispatcher<P, J> {
     policy: P,
-    state: State<C>,
-    lines: Option<Lines<J>>,
+    state: State,
+    /// Whether jobs that find no place wait; if not, the lines stay empty.
+    waits: bool,
+    lines: Lines<J>,
 }
 
-impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
+impl<P: Policy, J> Dispatcher<P, J> {
     /// All servers up and empty, nobody waiting.
-    ///
-    /// # Panics
-    /// If `C` is too narrow for the fleet ([`State::fits`]).
     #[must_use]
     pub fn new(fleet: Arc<Fleet>, policy: P) -> Self {
         let waits = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
-        let lines = waits.then(|| Lines::new(fleet.job_type_count(), fleet.settings().lines.size));
-        Self { policy, state: State::new(fleet, P::PLACES), lines }
+        let lines = Lines::new(if waits { fleet.job_type_count() } else { 0 }, fleet.settings().lines.size);
+        Self { policy, state: State::new(fleet, P::PLACES), waits, lines }
     }
 
     /// The state that the policy sees.
     #[inline]
     #[must_use]
-    pub fn state(&self) -> &State<C> {
+    pub fn state(&self) -> &State {
         &self.state
     }
 
@@ -92,7 +91,7 @@ impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
     /// policy chooses. `job` is called if it has to wait.
     #[inline]
     pub fn route<R: Rng>(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J, rng: &mut R) -> Decision {
-        let others_wait = self.lines.as_ref().is_some_and(|lines| lines.len(job_type) > 0);
+        let others_wait = !self.lines.is_empty() && self.lines.len(job_type) > 0;
         if !others_wait
             && let Some(server) = self.policy.choose(&self.state, job_type, rng)
             && self.state.has_room(server)
@@ -105,13 +104,15 @@ impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
 
     #[cold]
     fn without_place(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J) -> Decision {
-        match &mut self.lines {
-            Some(lines) => match lines.push(job_type, job) {
+        if self.waits {
+            match self.lines.push(job_type, job) {
                 Some(ticket) => Decision::Waiting(ticket),
                 None => Decision::Blocked(Blocked::LineFull),
-            },
-            None if self.state.has_server_up(job_type) => Decision::Blocked(Blocked::NoRoom),
-            None => Decision::Blocked(Blocked::NoServerUp),
+            }
+        } else if self.state.has_server_up(job_type) {
+            Decision::Blocked(Blocked::NoRoom)
+        } else {
+            Decision::Blocked(Blocked::NoServerUp)
         }
     }
 
@@ -122,7 +123,7 @@ impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
     #[inline]
     pub fn complete(&mut self, server: ServerId) -> Option<Started<J>> {
         self.state.leave(server);
-        if self.lines.as_ref().is_some_and(|lines| !lines.is_empty()) { self.start_waiting(server) } else { None }
+        if self.lines.is_empty() { None } else { self.start_waiting(server) }
     }
 
     /// Starts the longest-waiting job that this server can serve, if it has room and there is one.
@@ -132,7 +133,7 @@ impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
         }
         let graph = self.state.fleet().graph();
         let compatible = |job_type: JobTypeId| graph.contains(job_type.index(), server);
-        let (ticket, job_type, job) = self.lines.as_mut()?.take(compatible)?;
+        let (ticket, job_type, job) = self.lines.take(compatible)?;
         self.state.join(server);
         Some(Started { ticket, job, job_type, server })
     }
@@ -146,28 +147,43 @@ impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
 
     /// A waiting job gives up. `None`: it does not wait any more, a server has it.
     pub fn cancel(&mut self, ticket: Ticket) -> Option<J> {
-        self.lines.as_mut()?.cancel(ticket).map(|(_, job)| job)
+        self.lines.cancel(ticket).map(|(_, job)| job)
     }
 
     /// Takes a server up or down. Jobs at a server that goes down stay counted until they complete; a server that
     /// comes up starts waiting jobs.
+    ///
+    /// When one goes down, jobs that wait are offered all room there is: a policy that samples may have sent them into
+    /// the line for want of a place there, and at a server that stays idle no place would ever free for them.
     pub fn set_up(&mut self, server: ServerId, up: bool) -> Vec<Started<J>> {
         self.state.set_up(server, up);
         let mut started = Vec::new();
-        self.fill(server, &mut started);
+        if up {
+            self.fill(server, &mut started)
+        } else {
+            self.fill_all(&mut started)
+        }
         started
+    }
+
+    /// Starts waiting jobs wherever there is room, server by server in id order.
+    fn fill_all(&mut self, started: &mut Vec<Started<J>>) {
+        if !self.lines.is_empty() {
+            let servers = self.state.fleet().servers();
+            servers.for_each(|server| self.fill(server, started));
+        }
     }
 
     /// Jobs of this type that wait.
     #[must_use]
     pub fn waiting(&self, job_type: JobTypeId) -> usize {
-        self.lines.as_ref().map_or(0, |lines| lines.len(job_type))
+        if self.waits { self.lines.len(job_type) } else { 0 }
     }
 
     /// Jobs that wait.
     #[must_use]
     pub fn waiting_total(&self) -> usize {
-        self.lines.as_ref().map_or(0, Lines::total)
+        self.lines.total()
     }
 
     /// Takes over counts, lines and up/down from the dispatcher of another fleet, job types and servers matched by
@@ -178,34 +194,27 @@ impl<P: Policy, C: Counter, J> Dispatcher<P, C, J> {
             self.state.carry(server, jobs);
             self.state.set_up(server, up);
         }
-        let settings = self.state.fleet().settings().lines;
-        let job_types = self.state.fleet().job_type_count();
-        let mut dropped = Vec::new();
-        if let Some(mut lines) = old.lines {
-            let new_of = |l: JobTypeId| if self.lines.is_some() { old.job_types[l.index()] } else { None };
-            dropped = lines.renumber(job_types, settings.size, new_of);
-            if self.lines.is_some() {
-                self.lines = Some(lines);
-            }
-        }
+        let size = self.state.fleet().settings().lines.size;
+        let job_types = if self.waits { self.state.fleet().job_type_count() } else { 0 };
+        let waits = self.waits;
+        self.lines = old.lines;
+        let dropped = self.lines.renumber(job_types, size, |l| if waits { old.job_types[l.index()] } else { None });
         let mut started = Vec::new();
-        if self.lines.as_ref().is_some_and(|lines| !lines.is_empty()) {
-            let servers = self.state.fleet().servers();
-            servers.for_each(|server| self.fill(server, &mut started));
-        }
+        self.fill_all(&mut started);
         (started, dropped)
     }
 
-    pub(crate) fn take_lines(&mut self) -> Option<Lines<J>> {
-        self.lines.take()
+    /// The lines, for another dispatcher: also empty ones, so that tickets stay unique across fleets.
+    pub(crate) fn into_lines(self) -> Lines<J> {
+        self.lines
     }
 }
 
 /// What one dispatcher hands to the next.
 pub(crate) struct Handover<'a, J> {
     /// New id, jobs, whether it is up, of each server that stays.
-    pub(crate) servers: Vec<(ServerId, u64, bool)>,
-    pub(crate) lines: Option<Lines<J>>,
+    pub(crate) servers: Vec<(ServerId, u32, bool)>,
+    pub(crate) lines: Lines<J>,
     /// Old job type -> new one.
     pub(crate) job_types: &'a [Option<JobTypeId>],
 }

@@ -15,7 +15,6 @@ use crate::ids::{JobTypeId, ServerId};
 use crate::lines::{Lines, Ticket};
 use crate::policy::{Policy, PolicyError, PolicySpec, PolicyVisitor, with_policy};
 use crate::random::Generator;
-use crate::state::State;
 
 /// Names a server for as long as a job is there, whatever happens to the fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -114,7 +113,7 @@ enum Place {
     /// Removed from the fleet, with jobs that still run.
     Removed {
         name: String,
-        jobs: u64,
+        jobs: u32,
     },
     Free,
 }
@@ -206,21 +205,21 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         self.dispatcher.cancel(ticket)
     }
 
-    /// Takes a server up or down; one that comes up starts waiting requests.
+    /// Takes a server up or down; either may start waiting requests (see [`Dispatcher::set_up`]).
     pub fn set_up(&mut self, server: ServerId, up: bool) -> Vec<StartedLive<J>> {
         self.dispatcher.set_up(server, up).into_iter().map(|started| self.with_key(started)).collect()
     }
 
     /// Jobs at a server, those in service included.
     #[must_use]
-    pub fn jobs(&self, server: ServerId) -> u64 {
+    pub fn jobs(&self, server: ServerId) -> u32 {
         self.dispatcher.jobs(server)
     }
 
     /// Jobs at a server beyond its slots.
     #[must_use]
-    pub fn waiting_at(&self, server: ServerId) -> u64 {
-        self.jobs(server).saturating_sub(u64::from(self.fleet().slots(server)))
+    pub fn waiting_at(&self, server: ServerId) -> u32 {
+        self.jobs(server).saturating_sub(self.fleet().slots(server))
     }
 
     /// Whether a server is up.
@@ -251,7 +250,7 @@ impl<J: Send + 'static> LiveDispatcher<J> {
     #[must_use]
     pub fn jobs_at_removed_servers(&self) -> u64 {
         let jobs = |entry: &Entry| match entry.place {
-            Place::Removed { jobs, .. } => jobs,
+            Place::Removed { jobs, .. } => u64::from(jobs),
             Place::InFleet(_) | Place::Free => 0,
         };
         self.entries.iter().map(jobs).sum()
@@ -290,7 +289,7 @@ impl<J: Send + 'static> LiveDispatcher<J> {
     /// If `prepared` was prepared from another fleet than the running one.
     pub fn migrate(&mut self, prepared: Prepared<J>) -> Migrated<J> {
         assert!(Arc::ptr_eq(&prepared.from, self.fleet()), "prepare an exchange from the fleet that is running");
-        let mut old = std::mem::replace(&mut self.dispatcher, prepared.dispatcher);
+        let old = std::mem::replace(&mut self.dispatcher, prepared.dispatcher);
         let old_entry_of = std::mem::take(&mut self.entry_of);
         let new_count = self.dispatcher.fleet().server_count();
         let mut entry_of: Vec<Option<u32>> = vec![None; new_count];
@@ -329,7 +328,7 @@ impl<J: Send + 'static> LiveDispatcher<J> {
             .collect();
         self.policy = prepared.policy;
         self.epoch += 1;
-        let handover = Handover { servers: carried, lines: old.take_lines(), job_types: &prepared.job_types };
+        let handover = Handover { servers: carried, lines: old.into_lines(), job_types: &prepared.job_types };
         let (started, dropped) = self.dispatcher.take_over(handover);
         Migrated { started: started.into_iter().map(|started| self.with_key(started)).collect(), dropped }
     }
@@ -368,19 +367,16 @@ trait Dispatch<J>: Send {
     fn complete(&mut self, server: ServerId) -> Option<Started<J>>;
     fn cancel(&mut self, ticket: Ticket) -> Option<J>;
     fn set_up(&mut self, server: ServerId, up: bool) -> Vec<Started<J>>;
-    fn jobs(&self, server: ServerId) -> u64;
+    fn jobs(&self, server: ServerId) -> u32;
     fn is_up(&self, server: ServerId) -> bool;
     fn has_server_up(&self, job_type: JobTypeId) -> bool;
     fn waiting(&self, job_type: JobTypeId) -> usize;
     fn waiting_total(&self) -> usize;
-    fn take_lines(&mut self) -> Option<Lines<J>>;
+    fn into_lines(self: Box<Self>) -> Lines<J>;
     fn take_over(&mut self, old: Handover<'_, J>) -> (Vec<Started<J>>, Vec<(Ticket, J)>);
 }
 
-/// Job counts of a gateway: wide enough for any fleet; its rows are short, so width costs little.
-type Count = u64;
-
-impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, Count, J> {
+impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, J> {
     fn fleet(&self) -> &Arc<Fleet> {
         self.state().fleet()
     }
@@ -390,8 +386,8 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, Count, J> {
     }
 
     fn join_kind(&self, job_type: JobTypeId, server: ServerId) -> JoinKind {
-        let state: &State<Count> = self.state();
-        if state.jobs(server) > u64::from(state.fleet().slots(server)) {
+        let state = self.state();
+        if state.jobs(server) > state.fleet().slots(server) {
             JoinKind::Queued
         } else if state.is_fastest(job_type, server) {
             JoinKind::IdleFastest
@@ -412,7 +408,7 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, Count, J> {
         self.set_up(server, up)
     }
 
-    fn jobs(&self, server: ServerId) -> u64 {
+    fn jobs(&self, server: ServerId) -> u32 {
         self.state().jobs(server)
     }
 
@@ -432,8 +428,8 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, Count, J> {
         self.waiting_total()
     }
 
-    fn take_lines(&mut self) -> Option<Lines<J>> {
-        self.take_lines()
+    fn into_lines(self: Box<Self>) -> Lines<J> {
+        (*self).into_lines()
     }
 
     fn take_over(&mut self, old: Handover<'_, J>) -> (Vec<Started<J>>, Vec<(Ticket, J)>) {
@@ -448,7 +444,7 @@ fn boxed<J: Send + 'static>(fleet: Arc<Fleet>, policy: PolicySpec) -> Result<Box
         type Output = Box<dyn Dispatch<J>>;
 
         fn visit<P: Policy>(self, policy: P) -> Self::Output {
-            Box::new(Dispatcher::<P, Count, J>::new(self.0, policy))
+            Box::new(Dispatcher::<P, J>::new(self.0, policy))
         }
     }
 

@@ -167,7 +167,7 @@ impl Dispatch {
         while servers.len() < self.fleet.server_count() {
             let end = (servers.len() + TURN).min(self.fleet.server_count());
             let live = self.lock();
-            let now = |s| ServerNow { jobs: live.dispatcher.jobs(s), up: live.dispatcher.is_up(s) };
+            let now = |s| ServerNow { jobs: live.dispatcher.jobs(s).into(), up: live.dispatcher.is_up(s) };
             servers.extend((servers.len()..end).map(|s| now(ServerId::new(s))));
         }
         let mut waiting = Vec::with_capacity(self.fleet.job_type_count());

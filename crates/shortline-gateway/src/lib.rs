@@ -14,12 +14,17 @@
 //!
 //! Beside the traffic, on a thread of its own, `admin` shows `status` and `metrics`.
 //!
+//! Behind the feature `lab`: `emulate` plays a fleet's servers, `replay` sends open-loop traffic; `trace` and `sizes`
+//! serve both.
+//!
 //! The access log is one `tracing` event a request, target `shortline::access`, level INFO; while nobody listens to
 //! it, it costs one comparison.
 
 mod admin;
 mod client_stream;
 mod dispatch;
+#[cfg(feature = "lab")]
+pub mod emulate;
 mod errors;
 mod exchange;
 mod gateway;
@@ -32,14 +37,20 @@ mod model_scan;
 mod outcome;
 mod proxy;
 mod rates;
+#[cfg(feature = "lab")]
+pub mod replay;
 mod request_body;
 mod response_body;
 mod server;
 mod shutdown;
+#[cfg(feature = "lab")]
+pub mod sizes;
 mod stats;
 mod status;
 #[cfg(test)]
 mod testing;
+#[cfg(feature = "lab")]
+pub mod trace;
 mod upstream;
 
 pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};

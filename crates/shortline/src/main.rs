@@ -1,2 +1,56 @@
-//! x
-fn main() {}
+//! The command line of Shortline: one fleet file, one command per question.
+
+mod bounds;
+mod emulate;
+mod failure;
+mod fleet_file;
+mod logging;
+mod replay;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// The load balancer for fleets in which not every server can do every job and not every server is equally fast.
+///
+/// One fleet file drives every command. Exit status: 0 done, 1 the answer is "no" or the run failed, 2 wrong usage or
+/// a bad file.
+#[derive(Debug, Parser)]
+#[command(name = "shortline", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The gateway: routes each HTTP request to a server that holds its model
+    Serve(serve::Args),
+    /// Emulated servers alone, on the addresses of the fleet file
+    Emulate(emulate::Args),
+    /// Open-loop load against a URL, from a trace or from the fleet file's rates
+    Replay(replay::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Emulate(args) => emulate::run(&args),
+        Command::Replay(args) => replay::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// A tokio runtime for the commands that serve or send.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::run(format!("cannot start the runtime: {error}")))
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::speeds_equal;
 use super::{ArrivalRates, Fleet, FleetError, FleetParts, NameIndex, RateOverride, ServerTypeParts, Speed, SpeedRow};
@@ -41,7 +42,8 @@ pub(super) fn fleet(parts: FleetParts) -> Result<Fleet, FleetError> {
         sizes: parts.job_types.iter().map(|j| j.size).collect(),
         speed_rows,
         speed_row_of,
-        graph,
+        traffic: None,
+        graph: Arc::new(graph),
         settings: parts.settings,
     })
 }
@@ -61,6 +63,12 @@ fn check(parts: &FleetParts, servers: &NameIndex, job_types: &NameIndex) -> Resu
     limit("the number of servers", servers.len(), u32::MAX as usize - 1)?;
     limit("the number of job types", job_types.len(), u32::MAX as usize - 1)?;
 
+    let types = parts.server_types.iter().map(|t| super::Names { base: t.name.clone(), count: None }).collect();
+    for (what, names) in [("server type", &NameIndex::new(types)), ("server", servers), ("job type", job_types)] {
+        if let Some(duplicate) = names.duplicates().into_iter().next() {
+            return Err(FleetError::DuplicateName { what, name: duplicate.name });
+        }
+    }
     check_speeds(&parts.server_types)?;
     for server in &parts.servers {
         let Some(server_type) = parts.server_types.get(server.server_type) else {
@@ -97,6 +105,26 @@ fn check(parts: &FleetParts, servers: &NameIndex, job_types: &NameIndex) -> Resu
             return Err(FleetError::Dangling { what: "graph row", index, count: job_types.len() });
         }
         columns.iter().try_for_each(|&r| dangling("server", r as usize, servers.len()))?;
+    }
+    Ok(())
+}
+
+/// One rate and one size per job type, each in its range.
+pub(super) fn check_traffic(fleet: &Fleet, rates_per_s: &[f64], sizes: &[f64]) -> Result<(), FleetError> {
+    for (what, given) in [("arrival rate", rates_per_s), ("size", sizes)] {
+        if given.len() != fleet.job_type_count() {
+            return Err(FleetError::Dangling { what, index: given.len(), count: fleet.job_type_count() });
+        }
+    }
+    for job_type in fleet.job_types() {
+        let name = || fleet.job_type_name(job_type);
+        let (rate, size) = (rates_per_s[job_type.index()], sizes[job_type.index()]);
+        if !(rate.is_finite() && rate >= 0.0) {
+            not_negative("arrival rate", &name(), rate)?;
+        }
+        if !(size.is_finite() && size > 0.0) {
+            positive("size", &name(), size)?;
+        }
     }
     Ok(())
 }

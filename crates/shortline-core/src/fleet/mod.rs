@@ -1,20 +1,28 @@
 //! The fleet: all that one fleet file describes, checked and immutable.
 //!
-//! Three stages, three types: the file's text becomes [`FleetParts`] (plain values in the file's order), those become
-//! a [`Fleet`] (checked; rows ordered by speed; afterwards nothing fails), and a run keeps a fleet in an `Arc`.
+//! Three stages, three types: [`read_parts`] turns the file's text into [`FleetParts`] (plain values in the file's
+//! order) or says [everything](FleetFaults) that is wrong with it; the parts become a [`Fleet`] (checked; rows ordered by speed; afterwards nothing fails), and a run keeps a fleet in an `Arc`.
 //! A change of the fleet builds a new one beside the running one.
 //!
 //! **Speeds.** Job type `l` at server `r` is served at rate `mu_lr = rate(l, type of r) / size_l` (1/s). Two speeds
 //! are equal when they differ by less than [`SPEED_TOLERANCE`] relative; ranks are computed once, here.
 
+mod demand;
+mod document;
+mod fault;
 mod names;
+mod read;
 pub mod settings;
+mod text;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::graph::{Edges, Graph};
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
-pub use names::{NameIndex, Names};
+pub use fault::{Fault, FleetFaults, MOST_SHOWN};
+pub use names::{Duplicate, NameIndex, Names};
+pub use read::{Loaded, Parts, Source, read, read_parts};
 use settings::Address;
 pub use settings::Settings;
 
@@ -151,6 +159,14 @@ pub enum FleetError {
         /// How many there are.
         count: usize,
     },
+    /// Two things of a kind have the same name.
+    #[error("there are two {what}s called `{name}`; names are given once")]
+    DuplicateName {
+        /// Which kind.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
     /// Some server types have a rate and others a rank.
     #[error("server types `{rated}` and `{ranked}` mix `rate` and `rank`; give all of them one or the other")]
     MixedSpeeds {
@@ -198,8 +214,16 @@ pub struct Fleet {
     speed_rows: Vec<SpeedRow>,
     speed_row_of: Vec<u32>,
     ranked_only: bool,
-    graph: Graph,
+    /// Arrival rates and mean sizes by job type, where they are not the file's.
+    traffic: Option<Traffic>,
+    graph: Arc<Graph>,
     settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+struct Traffic {
+    rates_per_s: Vec<f64>,
+    sizes: Vec<f64>,
 }
 
 impl Fleet {
@@ -209,6 +233,16 @@ impl Fleet {
     /// [`FleetError`] naming the condition that the parts violate.
     pub fn new(parts: FleetParts) -> Result<Self, FleetError> {
         build::fleet(parts)
+    }
+
+    /// The same fleet under other traffic: arrival rates in 1/s and mean sizes, by job type. Cheap: servers and graph
+    /// are shared. For what was measured (a replay, a running gateway) and for traffic that is tried out.
+    ///
+    /// # Errors
+    /// [`FleetError`] if there is not one rate (finite, not negative) and one size (finite, positive) per job type.
+    pub fn with_traffic(&self, rates_per_s: Vec<f64>, sizes: Vec<f64>) -> Result<Self, FleetError> {
+        build::check_traffic(self, &rates_per_s, &sizes)?;
+        Ok(Self { traffic: Some(Traffic { rates_per_s, sizes }), ..self.clone() })
     }
 
     /// `[fleet] name`.
@@ -339,6 +373,9 @@ impl Fleet {
     /// Arrival rate of a job type in 1/s, if the file gives it.
     #[must_use]
     pub fn arrival_rate(&self, job_type: JobTypeId) -> Option<f64> {
+        if let Some(traffic) = &self.traffic {
+            return Some(traffic.rates_per_s[job_type.index()]);
+        }
         let group = self.job_type_names.group_of(job_type.index());
         match self.arrivals[group] {
             ArrivalRates::Unknown => None,
@@ -353,6 +390,9 @@ impl Fleet {
     /// Mean size of a job type.
     #[must_use]
     pub fn size(&self, job_type: JobTypeId) -> f64 {
+        if let Some(traffic) = &self.traffic {
+            return traffic.sizes[job_type.index()];
+        }
         self.sizes[self.job_type_names.group_of(job_type.index())]
     }
 

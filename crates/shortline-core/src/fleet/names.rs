@@ -3,6 +3,7 @@
 //! A fleet of a million counted servers stores one name; names are made when asked for and found by their first part.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 /// A run of equally named things: `name` alone, or `name-0 ... name-(count - 1)`.
@@ -43,6 +44,17 @@ impl Names {
     }
 }
 
+/// A name that two entries give.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Duplicate {
+    /// The name.
+    pub name: String,
+    /// The entry that gives it first.
+    pub first: usize,
+    /// The entry that gives it again.
+    pub second: usize,
+}
+
 /// Finds a name in a list of [`Names`]: exact names by hash, numbered ones by their first part.
 #[derive(Clone, Debug, Default)]
 pub struct NameIndex {
@@ -62,6 +74,41 @@ impl NameIndex {
             index.starts.push(index.starts[g] + group.len());
         }
         index
+    }
+
+    /// The names of entry `entry`.
+    ///
+    /// # Panics
+    /// If there is no such entry.
+    #[must_use]
+    pub fn names(&self, entry: usize) -> &Names {
+        &self.names[entry]
+    }
+
+    /// Names that two entries give: `gpu` and `gpu`, or `gpu-2` and `gpu` with `count = 3`. One for each later
+    /// entry at most. O(entries).
+    #[must_use]
+    pub fn duplicates(&self) -> Vec<Duplicate> {
+        let mut single: HashMap<&str, usize> = HashMap::new();
+        let mut counted: HashMap<&str, usize> = HashMap::new();
+        let mut duplicates = Vec::new();
+        for (second, names) in self.names.iter().enumerate() {
+            let seen = if names.count.is_some() { &mut counted } else { &mut single };
+            match seen.entry(names.base.as_str()) {
+                Entry::Vacant(entry) => _ = entry.insert(second),
+                Entry::Occupied(first) => {
+                    duplicates.push(Duplicate { name: names.get(0), first: *first.get(), second })
+                }
+            }
+        }
+        for (&name, &alone) in &single {
+            let run = name.rsplit_once('-').and_then(|(base, _)| counted.get(base).copied());
+            if let Some(run) = run.filter(|&run| self.names[run].position(name).is_some()) {
+                duplicates.push(Duplicate { name: name.to_owned(), first: run.min(alone), second: run.max(alone) });
+            }
+        }
+        duplicates.sort_by_key(|duplicate| (duplicate.second, duplicate.first));
+        duplicates
     }
 
     /// How many things are named.
@@ -108,5 +155,37 @@ impl NameIndex {
     #[must_use]
     pub fn range(&self, group: usize) -> Range<usize> {
         self.starts[group]..self.starts[group + 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(names: &[(&str, Option<u32>)]) -> NameIndex {
+        NameIndex::new(names.iter().map(|&(base, count)| Names { base: base.to_owned(), count }).collect())
+    }
+
+    #[test]
+    fn a_counted_name_and_a_single_one_may_collide_in_either_order() {
+        let found = index(&[("gpu-2", None), ("gpu", Some(3)), ("gpu-3", None), ("gpu-02", None)]).duplicates();
+        assert_eq!(found, [Duplicate { name: "gpu-2".to_owned(), first: 0, second: 1 }]);
+    }
+
+    #[test]
+    fn names_given_twice_are_found_once_for_each_later_entry() {
+        let found = index(&[("a", None), ("b", Some(2)), ("a", None), ("b", Some(1)), ("a", None)]).duplicates();
+        let pairs: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.first, d.second)).collect();
+        assert_eq!(pairs, [("a", 0, 2), ("b-0", 1, 3), ("a", 0, 4)]);
+    }
+
+    #[test]
+    fn every_name_is_found_where_it_was_made() {
+        let index = index(&[("a", None), ("a", Some(12)), ("a-1-0", None)]);
+        for i in 0..index.len() {
+            assert_eq!(index.find(&index.name(i)), Some(i));
+        }
+        assert_eq!(index.find("a-012"), None);
+        assert_eq!(index.find("a-12"), None);
     }
 }

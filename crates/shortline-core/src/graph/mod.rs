@@ -4,10 +4,13 @@
 //! in the *file's* order. [`Graph`] is the graph as the dispatcher reads it: rows of [`ServerId`]s, fastest first for
 //! the job type, equal rows stored once. A complete graph of a million servers and a million job types is one row.
 
+pub mod generate;
 mod rows;
+pub mod spec;
 
 pub use rows::{Graph, Row, ServerSet};
 pub(crate) use rows::{GraphBuilder, LONGEST_SCAN, RowOrder};
+pub use spec::{EdgeProbability, GraphSpec, LeftOut, Sparsity};
 
 /// A graph as written or generated: per job type the servers that hold it, as indices in the file's order.
 ///

@@ -5,7 +5,7 @@ use rand::Rng;
 
 use super::Policy;
 use crate::ids::{JobTypeId, ServerId};
-use crate::state::{Counter, Places, State, Ties};
+use crate::state::{Places, State, Ties};
 
 /// The fastest compatible server with a free slot; jobs wait in front.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +15,7 @@ impl Policy for Central {
     const PLACES: Places = Places::Slots;
 
     #[inline]
-    fn choose<C: Counter, R: Rng>(&mut self, state: &State<C>, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
+    fn choose<R: Rng>(&mut self, state: &State, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         state.idle(job_type, Ties::Fastest, rng)
     }
 }

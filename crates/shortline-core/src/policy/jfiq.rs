@@ -7,7 +7,7 @@ use rand::Rng;
 
 use super::Policy;
 use crate::ids::{JobTypeId, ServerId};
-use crate::state::{Counter, State, Ties};
+use crate::state::{State, Ties};
 
 /// The fastest idle compatible server, else a random compatible one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct JoinFastestIdleQueue;
 
 impl Policy for JoinFastestIdleQueue {
     #[inline]
-    fn choose<C: Counter, R: Rng>(&mut self, state: &State<C>, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
+    fn choose<R: Rng>(&mut self, state: &State, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         state.idle(job_type, Ties::Fastest, rng).or_else(|| state.uniform(job_type, rng))
     }
 }

@@ -5,7 +5,7 @@ use rand::Rng;
 
 use super::Policy;
 use crate::ids::{JobTypeId, ServerId};
-use crate::state::{Counter, State, Ties};
+use crate::state::{State, Ties};
 
 /// The compatible server with fewest jobs per slot; ties uniformly.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,7 +13,7 @@ pub struct JoinShortestQueue;
 
 impl Policy for JoinShortestQueue {
     #[inline]
-    fn choose<C: Counter, R: Rng>(&mut self, state: &State<C>, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
+    fn choose<R: Rng>(&mut self, state: &State, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         state.shortest(job_type, Ties::Uniform, rng)
     }
 }

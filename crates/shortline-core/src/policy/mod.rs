@@ -7,7 +7,7 @@
 //! ```
 //! use rand::{Rng, SeedableRng};
 //! use shortline_core::policy::Policy;
-//! use shortline_core::state::{Counter, State};
+//! use shortline_core::state::State;
 //! use shortline_core::{JobTypeId, ServerId};
 //!
 //! /// Join the least loaded server, whatever its speed; the first of them in the row.
@@ -15,7 +15,7 @@
 //! struct LeastLoaded;
 //!
 //! impl Policy for LeastLoaded {
-//!     fn choose<C: Counter, R: Rng>(&mut self, state: &State<C>, l: JobTypeId, _: &mut R) -> Option<ServerId> {
+//!     fn choose<R: Rng>(&mut self, state: &State, l: JobTypeId, _: &mut R) -> Option<ServerId> {
 //!         let mut best = None;
 //!         state.fleet().graph().for_each(l.index(), |server| {
 //!             if state.has_room(server) && best.is_none_or(|(load, _)| state.load(server) < load) {
@@ -36,7 +36,7 @@
 //! #     rates: vec![], edges: Edges::Complete, settings: Settings::default(),
 //! # };
 //! let fleet = Arc::new(Fleet::new(parts)?);
-//! let mut dispatcher = Dispatcher::<_, u32, ()>::new(fleet, LeastLoaded);
+//! let mut dispatcher = Dispatcher::<_, ()>::new(fleet, LeastLoaded);
 //! let mut rng = Generator::seed_from_u64(7);
 //! let job_type = JobTypeId::new(0);
 //! let servers: Vec<_> = (0..4).map(|_| dispatcher.route(job_type, || (), &mut rng).server()).collect();
@@ -72,7 +72,7 @@ pub use spec::{Choices, POLICY_NAMES, PolicyNameError, PolicySpec};
 
 use crate::fleet::Fleet;
 use crate::ids::{JobTypeId, ServerId};
-use crate::state::{Counter, Places, State, Ties};
+use crate::state::{Places, State, Ties};
 
 /// A rule that chooses a server for each job.
 pub trait Policy: Clone + Debug + Send + 'static {
@@ -82,7 +82,7 @@ pub trait Policy: Clone + Debug + Send + 'static {
 
     /// The server for a job of this type: compatible and with room. A server without room, or `None`, means that the
     /// policy finds no place.
-    fn choose<C: Counter, R: Rng>(&mut self, state: &State<C>, job_type: JobTypeId, rng: &mut R) -> Option<ServerId>;
+    fn choose<R: Rng>(&mut self, state: &State, job_type: JobTypeId, rng: &mut R) -> Option<ServerId>;
 }
 
 /// Why a policy cannot be used with a fleet.

@@ -7,7 +7,7 @@ use rand::Rng;
 
 use super::Policy;
 use crate::ids::{JobTypeId, ServerId};
-use crate::state::{Counter, State};
+use crate::state::State;
 
 /// A uniformly random compatible server.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct Random;
 
 impl Policy for Random {
     #[inline]
-    fn choose<C: Counter, R: Rng>(&mut self, state: &State<C>, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
+    fn choose<R: Rng>(&mut self, state: &State, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         state.uniform(job_type, rng)
     }
 }

@@ -7,7 +7,7 @@ use rand::Rng;
 
 use super::Policy;
 use crate::ids::{JobTypeId, ServerId};
-use crate::state::{Among, Counter, Sample, State, Ties};
+use crate::state::{Among, Sample, State, Ties};
 
 /// `jsq(d)`, `jfsq(d)`: `d` distinct compatible servers sampled (all, if fewer), the shortest of them, ties uniformly
 /// or to the fastest.
@@ -28,7 +28,7 @@ impl ShortestOfSampled {
 
 impl Policy for ShortestOfSampled {
     #[inline]
-    fn choose<C: Counter, R: Rng>(&mut self, state: &State<C>, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
+    fn choose<R: Rng>(&mut self, state: &State, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         let degree = state.fleet().graph().degree(job_type.index());
         // A sample of everything is `jsq`, which is faster; with unequal buffers a full server may be the shortest.
         if self.d as usize >= degree && state.has_equal_capacities() {
@@ -62,7 +62,7 @@ impl FastAndOther {
 
 impl Policy for FastAndOther {
     #[inline]
-    fn choose<C: Counter, R: Rng>(&mut self, state: &State<C>, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
+    fn choose<R: Rng>(&mut self, state: &State, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         self.sample.clear();
         state.sample(job_type, Among::Fast, self.fast, &mut self.sample, rng);
         state.sample(job_type, Among::Other, self.other, &mut self.sample, rng);

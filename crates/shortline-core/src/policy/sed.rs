@@ -5,7 +5,7 @@ use rand::Rng;
 
 use super::Policy;
 use crate::ids::{JobTypeId, ServerId};
-use crate::state::{Counter, State};
+use crate::state::State;
 
 /// The compatible server with room whose expected delay is smallest.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,7 +13,7 @@ pub struct ShortestExpectedDelay;
 
 impl Policy for ShortestExpectedDelay {
     #[inline]
-    fn choose<C: Counter, R: Rng>(&mut self, state: &State<C>, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
+    fn choose<R: Rng>(&mut self, state: &State, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         state.shortest_delay(job_type, rng)
     }
 }

@@ -46,17 +46,8 @@ impl Buckets {
     #[inline]
     pub(crate) fn lowest(&self, server_type: ServerTypeId) -> Option<(usize, u32)> {
         let t = &self.types[server_type.index()];
-        let below = if t.lowest == 0 { 0 } else { t.ends[t.lowest - 1] };
-        let count = t.ends[t.lowest] - below;
+        let count = t.ends[t.lowest];
         (count > 0).then_some((t.lowest, count))
-    }
-
-    /// Number `n` among the available servers of this type with `jobs` jobs.
-    #[inline]
-    pub(crate) fn nth(&self, server_type: ServerTypeId, jobs: usize, n: u32) -> ServerId {
-        let t = &self.types[server_type.index()];
-        let below = if jobs == 0 { 0 } else { t.ends[jobs - 1] };
-        ServerId::new(self.order[(t.start + below + n) as usize] as usize)
     }
 
     /// Number of idle servers of this type: up, with a free slot.
@@ -66,9 +57,9 @@ impl Buckets {
         t.ends[(t.slots - 1).min(t.ends.len() - 1)]
     }
 
-    /// Number `n` among the idle servers of this type.
+    /// Number `n` among the available servers of this type with fewest jobs, and among its idle ones: both are a prefix.
     #[inline]
-    pub(crate) fn nth_idle(&self, server_type: ServerTypeId, n: u32) -> ServerId {
+    pub(crate) fn nth(&self, server_type: ServerTypeId, n: u32) -> ServerId {
         let t = &self.types[server_type.index()];
         ServerId::new(self.order[(t.start + n) as usize] as usize)
     }

@@ -4,9 +4,10 @@
 //! less than [`SPEED_TOLERANCE`] relative, they are tied.
 
 use rand::Rng;
+use wide::u8x16;
 
 use super::level_bits::LevelBits;
-use super::{Buckets, Counter, State};
+use super::{Buckets, DEEP, NO_ROOM, State};
 use crate::fleet::SPEED_TOLERANCE;
 use crate::graph::{LONGEST_SCAN, Row, ServerSet};
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
@@ -21,15 +22,20 @@ pub enum Ties {
     Fastest,
 }
 
-impl<C: Counter> State<C> {
+impl State {
     /// The compatible server with room that has fewest jobs per slot.
     #[inline]
     pub fn shortest<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
+            Row::List(set) if set.servers.len() <= 16 => self.shortest_near::<1, R>(set, ties, rng),
+            Row::List(set) if set.servers.len() <= LONGEST_SCAN => self.shortest_near::<4, R>(set, ties, rng),
             Row::List(set) => {
                 let level = |i: usize| self.levels[set.servers[i].index()];
-                let least = least(set.servers.len(), level).filter(|&least| least != C::MAX)?;
-                Some(pick(set, ties, |i| level(i) == least, rng))
+                match least(set.servers.len(), level)? {
+                    NO_ROOM => None,
+                    DEEP => self.shortest_load(set, ties, rng),
+                    least => Some(pick(set, ties, |i| level(i) == least, rng)),
+                }
             }
             Row::All => self.shortest_by_type(job_type, &self.buckets()?, ties, rng),
             Row::Bits(row) => self.shortest_by_type(job_type, &self.bit_row(row)?, ties, rng),
@@ -40,8 +46,14 @@ impl<C: Counter> State<C> {
     #[inline]
     pub fn idle<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
+            Row::List(set) if set.servers.len() <= 16 && self.idle_level != NO_ROOM => {
+                self.idle_near::<1, R>(set, ties, rng)
+            }
+            Row::List(set) if set.servers.len() <= LONGEST_SCAN && self.idle_level != NO_ROOM => {
+                self.idle_near::<4, R>(set, ties, rng)
+            }
             Row::List(set) => {
-                let is_idle = |i: usize| self.levels[set.servers[i].index()] < self.idle_below;
+                let is_idle = |i: usize| self.is_idle(set.servers[i]);
                 (0..set.servers.len()).any(is_idle).then(|| pick(set, ties, is_idle, rng))
             }
             Row::All => self.idle_by_type(job_type, &self.buckets()?, ties, rng),
@@ -54,16 +66,13 @@ impl<C: Counter> State<C> {
     #[inline]
     pub fn shortest_delay<R: Rng + ?Sized>(&self, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
-            Row::List(set) => {
-                let delay = |i: usize| {
-                    let server = set.servers[i];
-                    let busy = self.expected_delay(job_type, self.fleet.server_type(server), self.jobs(server));
-                    if self.has_room(server) { busy } else { f64::INFINITY }
-                };
-                let least = (0..set.servers.len()).map(delay).fold(f64::INFINITY, f64::min);
-                let limit = least * (1.0 + SPEED_TOLERANCE);
-                least.is_finite().then(|| pick(set, Ties::Fastest, |i| delay(i) <= limit, rng))
+            Row::List(set) if set.servers.len() <= 16 && self.equal_slots => {
+                self.least_delay_near::<1, R>(job_type, set, rng)
             }
+            Row::List(set) if set.servers.len() <= LONGEST_SCAN && self.equal_slots => {
+                self.least_delay_near::<4, R>(job_type, set, rng)
+            }
+            Row::List(set) => self.least_delay_of(job_type, set, rng),
             Row::All => self.delay_by_type(job_type, &self.buckets()?, rng),
             Row::Bits(row) => self.delay_by_type(job_type, &self.bit_row(row)?, rng),
         }
@@ -72,16 +81,115 @@ impl<C: Counter> State<C> {
     /// `max(1, (jobs + 1) / slots) / rate`, in seconds per unit of size, at a server of this type with `jobs` jobs.
     #[inline]
     #[must_use]
-    pub fn expected_delay(&self, job_type: JobTypeId, server_type: ServerTypeId, jobs: u64) -> f64 {
-        let slots = f64::from(self.fleet.server_type_parts(server_type).slots);
-        (jobs as f64 + 1.0).max(slots) / (slots * self.fleet.rate(job_type, server_type))
+    pub fn expected_delay(&self, job_type: JobTypeId, server_type: ServerTypeId, jobs: u32) -> f64 {
+        let slots = f64::from(self.slots[server_type.index()]);
+        (f64::from(jobs) + 1.0).max(slots) / (slots * self.fleet.rate(job_type, server_type))
+    }
+
+    /// [`shortest`](Self::shortest) in a row of at most 16 `B` servers.
+    #[inline(always)]
+    fn shortest_near<const B: usize, R: Rng + ?Sized>(
+        &self,
+        set: ServerSet<'_>,
+        ties: Ties,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        let near = Near::<B>::gather(set, &self.levels);
+        match near.least() {
+            NO_ROOM => None,
+            DEEP => self.shortest_load(set, ties, rng),
+            least => Some(pick_bit(set, ties, near.at_most(least), rng)),
+        }
+    }
+
+    /// [`idle`](Self::idle) in a row of at most 16 `B` servers.
+    #[inline(always)]
+    fn idle_near<const B: usize, R: Rng + ?Sized>(
+        &self,
+        set: ServerSet<'_>,
+        ties: Ties,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        let mask = Near::<B>::gather(set, &self.levels).at_most(self.idle_level);
+        (mask != 0).then(|| pick_bit(set, ties, mask, rng))
+    }
+
+    /// [`shortest_delay`](Self::shortest_delay) in a row of at most 16 `B` servers with as many slots each.
+    #[inline(always)]
+    fn least_delay_near<const B: usize, R: Rng + ?Sized>(
+        &self,
+        job_type: JobTypeId,
+        set: ServerSet<'_>,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        match self.least_delays(job_type, set, &Near::<B>::gather(set, &self.levels)) {
+            None => self.least_delay_of(job_type, set, rng),
+            Some(0) => None,
+            Some(tied) => Some(set.servers[set_bit(rng, tied) as usize]),
+        }
+    }
+
+    /// [`shortest`](Self::shortest) by the counts themselves, where levels do not tell.
+    #[cold]
+    fn shortest_load<R: Rng + ?Sized>(&self, set: ServerSet<'_>, ties: Ties, rng: &mut R) -> Option<ServerId> {
+        let load = |i: usize| if self.has_room(set.servers[i]) { self.load(set.servers[i]) } else { u64::MAX };
+        let least = least(set.servers.len(), load).filter(|&least| least != u64::MAX)?;
+        Some(pick(set, ties, |i| load(i) == least, rng))
+    }
+
+    /// [`shortest_delay`](Self::shortest_delay) by the delay of each server.
+    fn least_delay_of<R: Rng + ?Sized>(
+        &self,
+        job_type: JobTypeId,
+        set: ServerSet<'_>,
+        rng: &mut R,
+    ) -> Option<ServerId> {
+        let delay = |i: usize| {
+            let server = set.servers[i];
+            if self.has_room(server) {
+                self.expected_delay(job_type, self.fleet.server_type(server), self.jobs(server))
+            } else {
+                f64::INFINITY
+            }
+        };
+        let least = (0..set.servers.len()).map(delay).fold(f64::INFINITY, f64::min);
+        let limit = least * (1.0 + SPEED_TOLERANCE);
+        least.is_finite().then(|| pick(set, Ties::Fastest, |i| delay(i) <= limit, rng))
+    }
+
+    /// The servers of least delay in a short row, as bits, where all servers have as many slots: in a group of equal
+    /// speed they are the ones with fewest jobs, so one delay per group is enough. `None` = levels do not tell.
+    #[inline]
+    fn least_delays<const B: usize>(&self, job_type: JobTypeId, set: ServerSet<'_>, near: &Near<B>) -> Option<u64> {
+        let (mut shortest, mut bits) = (f64::INFINITY, 0);
+        let mut start = 0;
+        for &end in set.group_ends {
+            let group = start..end as usize;
+            start = group.end;
+            let jobs = near.values()[group.clone()].iter().fold(NO_ROOM, |least, &level| least.min(level));
+            if jobs == DEEP || self.idle_level == NO_ROOM {
+                return None;
+            }
+            if jobs != NO_ROOM {
+                let server_type = self.fleet.server_type(set.servers[group.start]);
+                let delay = self.expected_delay(job_type, server_type, u32::from(jobs));
+                if delay < shortest * (1.0 - SPEED_TOLERANCE) {
+                    shortest = delay;
+                    // All idle servers promise the same delay, whatever their number of jobs.
+                    bits = near.at_most(jobs.max(self.idle_level))
+                        & (u64::MAX >> (64 - group.end))
+                        & (u64::MAX << group.start);
+                }
+            }
+        }
+        Some(bits)
     }
 
     fn buckets(&self) -> Option<&Buckets> {
         self.buckets.as_ref()
     }
 
-    fn bit_row<'a>(&'a self, row: &'a [u64]) -> Option<BitRow<'a, C>> {
+    fn bit_row<'a>(&'a self, row: &'a [u64]) -> Option<BitRow<'a>> {
         self.bits.as_ref().map(|bits| BitRow { bits, row, state: self })
     }
 
@@ -116,9 +224,13 @@ impl<C: Counter> State<C> {
     ) -> Option<ServerId> {
         let mut best: Option<Best<f64>> = None;
         for &server_type in self.fleet.fastest_first(job_type) {
-            if let Some((jobs, count)) = index.lowest(server_type) {
-                let key = self.expected_delay(job_type, server_type, jobs as u64);
-                let candidate = Best::new(key, self.fleet.rank(job_type, server_type), server_type, jobs, count);
+            // All idle servers of a type promise the same delay, whatever their number of jobs.
+            let idle = index.idle(server_type);
+            let least = if idle > 0 { Some((0, idle)) } else { index.lowest(server_type) };
+            if let Some((jobs, count)) = least {
+                let key = self.expected_delay(job_type, server_type, jobs as u32);
+                let rank = self.fleet.rank(job_type, server_type);
+                let candidate = Best { is_idle: idle > 0, ..Best::new(key, rank, server_type, jobs, count) };
                 let order = |best: &Best<f64>| {
                     if crate::fleet::speeds_equal(key, best.key) {
                         std::cmp::Ordering::Equal
@@ -129,7 +241,10 @@ impl<C: Counter> State<C> {
                 best = Some(candidate.against(best, order, Ties::Fastest, rng));
             }
         }
-        best.map(|best| index.nth(best.server_type, best.jobs, below(rng, best.count)))
+        best.map(|best| {
+            let n = below(rng, best.count);
+            if best.is_idle { index.nth_idle(best.server_type, n) } else { index.nth(best.server_type, best.jobs, n) }
+        })
     }
 
     fn idle_by_type<R: Rng + ?Sized>(
@@ -161,6 +276,8 @@ struct Best<K> {
     rank: u16,
     server_type: ServerTypeId,
     jobs: usize,
+    /// Whether the tied servers are the idle ones, with any number of jobs.
+    is_idle: bool,
     /// Number of servers of this type that are tied for best.
     count: u32,
     /// The same over all server types seen.
@@ -169,7 +286,7 @@ struct Best<K> {
 
 impl<K> Best<K> {
     fn new(key: K, rank: u16, server_type: ServerTypeId, jobs: usize, count: u32) -> Self {
-        Self { key, rank, server_type, jobs, count, total: count }
+        Self { key, rank, server_type, jobs, is_idle: false, count, total: count }
     }
 
     /// The better of `self` and the best so far, seen in the order of speed. Tied server types are kept with
@@ -201,7 +318,9 @@ impl<K> Best<K> {
 
 /// Looks servers up by type: how few jobs, how many servers, which one.
 trait TypeIndex {
+    /// Fewest jobs at a server with room, and how many servers have so few.
     fn lowest(&self, server_type: ServerTypeId) -> Option<(usize, u32)>;
+    /// Number `n` of these; `jobs` as `lowest` said.
     fn nth(&self, server_type: ServerTypeId, jobs: usize, n: u32) -> ServerId;
     fn idle(&self, server_type: ServerTypeId) -> u32;
     fn nth_idle(&self, server_type: ServerTypeId, n: u32) -> ServerId;
@@ -212,8 +331,8 @@ impl TypeIndex for &Buckets {
         Buckets::lowest(self, server_type)
     }
 
-    fn nth(&self, server_type: ServerTypeId, jobs: usize, n: u32) -> ServerId {
-        Buckets::nth(self, server_type, jobs, n)
+    fn nth(&self, server_type: ServerTypeId, _: usize, n: u32) -> ServerId {
+        Buckets::nth(self, server_type, n)
     }
 
     fn idle(&self, server_type: ServerTypeId) -> u32 {
@@ -221,18 +340,18 @@ impl TypeIndex for &Buckets {
     }
 
     fn nth_idle(&self, server_type: ServerTypeId, n: u32) -> ServerId {
-        Buckets::nth_idle(self, server_type, n)
+        Buckets::nth(self, server_type, n)
     }
 }
 
 /// A bitset row with the bitsets of job counts.
-struct BitRow<'a, C> {
+struct BitRow<'a> {
     bits: &'a LevelBits,
     row: &'a [u64],
-    state: &'a State<C>,
+    state: &'a State,
 }
 
-impl<C: Counter> TypeIndex for BitRow<'_, C> {
+impl TypeIndex for BitRow<'_> {
     fn lowest(&self, server_type: ServerTypeId) -> Option<(usize, u32)> {
         self.bits.lowest(self.row, server_type, |server| self.state.jobs_if_room(server))
     }
@@ -250,28 +369,67 @@ impl<C: Counter> TypeIndex for BitRow<'_, C> {
     }
 }
 
+/// The levels of a row of at most 16 `B` servers, gathered and filled up with [`NO_ROOM`].
+struct Near<const B: usize>([[u8; 16]; B]);
+
+impl<const B: usize> Near<B> {
+    #[inline(always)]
+    fn gather(set: ServerSet<'_>, levels: &[u8]) -> Self {
+        let mut blocks = [[NO_ROOM; 16]; B];
+        let (whole, rest) = set.servers.as_chunks::<16>();
+        for (block, servers) in blocks.iter_mut().zip(whole) {
+            *block = servers.map(|server| levels[server.index()]);
+        }
+        if let Some(block) = blocks.get_mut(whole.len()) {
+            for (value, server) in block.iter_mut().zip(rest) {
+                *value = levels[server.index()];
+            }
+        }
+        Self(blocks)
+    }
+
+    #[inline(always)]
+    fn values(&self) -> &[u8] {
+        self.0.as_flattened()
+    }
+
+    #[inline(always)]
+    fn least(&self) -> u8 {
+        self.0.iter().fold(u8x16::splat(NO_ROOM), |least, &block| least.min(u8x16::new(block))).reduce_min()
+    }
+
+    /// Bit `i` says whether the level of server `i` of the row is at most `limit`.
+    #[inline(always)]
+    fn at_most(&self, limit: u8) -> u64 {
+        let mask =
+            |block| u64::from(u8x16::new(block).min(u8x16::splat(limit)).simd_eq(u8x16::new(block)).to_bitmask());
+        self.0.iter().enumerate().fold(0, |bits, (b, &block)| bits | mask(block) << (16 * b))
+    }
+}
+
 /// The smallest of `n` values.
 #[inline(always)]
 pub(super) fn least<K: Ord + Copy>(n: usize, value: impl Fn(usize) -> K) -> Option<K> {
     (0..n).map(value).min()
 }
 
+/// Chooses uniformly among the servers of a short row whose bit is set (at least one is); with [`Ties::Fastest`]
+/// among those of the first speed group that has any.
+#[inline(always)]
+fn pick_bit<R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, mut mask: u64, rng: &mut R) -> ServerId {
+    if ties == Ties::Fastest {
+        mask = first_group(set.group_ends, mask);
+    }
+    set.servers[set_bit(rng, mask) as usize]
+}
+
 /// Chooses uniformly among the servers of `set` that are `wanted` (at least one is); with [`Ties::Fastest`] among
 /// those of the first speed group that has any.
-#[inline(always)]
 fn pick<R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, wanted: impl Fn(usize) -> bool, rng: &mut R) -> ServerId {
-    let n = set.servers.len();
-    if n <= LONGEST_SCAN {
-        let mut mask = (0..n).fold(0_u64, |mask, i| mask | u64::from(wanted(i)) << i);
-        if ties == Ties::Fastest {
-            mask &= group_mask(set.group_ends, mask.trailing_zeros());
-        }
-        return set.servers[set_bit(rng, mask) as usize];
-    }
     let range = match ties {
-        Ties::Uniform => 0..n,
+        Ties::Uniform => 0..set.servers.len(),
         Ties::Fastest => {
-            let first = (0..n).find(|&i| wanted(i)).expect("the caller saw one that is wanted");
+            let first = (0..set.servers.len()).find(|&i| wanted(i)).expect("the caller saw one that is wanted");
             let group = set.group_ends.partition_point(|&end| end as usize <= first);
             first..set.group_ends[group] as usize
         }
@@ -290,15 +448,10 @@ pub(super) fn nth_wanted<R: Rng + ?Sized>(
     range.filter(|&i| wanted(i)).nth(n as usize).expect("there are more than n of them")
 }
 
-/// Bits of the speed group that contains position `i`.
+/// The bits of `mask` that are in the speed group of its lowest bit. Without branches: which group it is, is chance.
 #[inline(always)]
-fn group_mask(group_ends: &[u32], i: u32) -> u64 {
-    let mut start = 0;
-    for &end in group_ends {
-        if i < end {
-            return (u64::MAX >> (64 - end)) & (u64::MAX << start);
-        }
-        start = end;
-    }
-    u64::MAX
+fn first_group(group_ends: &[u32], mask: u64) -> u64 {
+    let lowest = mask.trailing_zeros();
+    let end = group_ends.iter().rev().fold(64, |first, &end| if end > lowest { end } else { first });
+    mask & (u64::MAX >> (64 - end))
 }

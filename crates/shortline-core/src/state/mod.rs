@@ -2,8 +2,10 @@
 //! fast. Policies read it; only the [`Dispatcher`](crate::Dispatcher) changes it.
 //!
 //! **Levels.** Servers are compared by jobs per slot, in integers: with `w_r = lcm(slots) / slots_r`, server `a` is
-//! shorter than `b` iff `jobs_a w_a < jobs_b w_b`. The level of a server is `jobs w`, or [`Counter::MAX`] while it
-//! takes no more jobs (full or down), so that one array answers "who is shortest" and "who has room".
+//! shorter than `b` iff `jobs_a w_a < jobs_b w_b`. One byte a server, its level, answers nearly every question:
+//! `jobs w` if that is below [`DEEP`], `DEEP` for that much or more, [`NO_ROOM`] while it takes no more jobs (full or
+//! down). Sixteen neighbours are one vector, a million servers one megabyte. Only where the best of a row is `DEEP` are
+//! the counts themselves compared.
 //!
 //! **Three kinds of rows, three ways to look.** A list is scanned; a bitset row is intersected with bitsets of equal
 //! job counts ([`level_bits`]); a job type on every server reads sorted buckets ([`buckets`]). The last two are kept
@@ -11,14 +13,12 @@
 
 mod buckets;
 mod choose;
-mod counter;
 mod level_bits;
 mod sample;
 
 use std::sync::Arc;
 
 pub use choose::Ties;
-pub use counter::Counter;
 pub use sample::{Among, Sample};
 
 use crate::fleet::{Fleet, gcd};
@@ -26,6 +26,12 @@ use crate::graph::Row;
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
 use buckets::Buckets;
 use level_bits::LevelBits;
+
+/// Level of an available server with `jobs w >= 254`.
+const DEEP: u8 = 254;
+
+/// Level of a server that takes no more jobs.
+const NO_ROOM: u8 = 255;
 
 /// Where a policy lets jobs be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,70 +44,66 @@ pub enum Places {
 
 /// Jobs at each server, and who can take another.
 #[derive(Clone, Debug)]
-pub struct State<C> {
+pub struct State {
     fleet: Arc<Fleet>,
-    jobs: Vec<C>,
-    /// `jobs * weight`, or `C::MAX` while the server takes no more jobs.
-    levels: Vec<C>,
-    /// Jobs at which a server is full.
-    capacity: Vec<C>,
+    jobs: Vec<u32>,
+    levels: Vec<u8>,
+    /// Jobs at which a server is full; `u32::MAX` for an unbounded buffer.
+    capacity: Vec<u32>,
+    /// Jobs at which it takes no more: its capacity, or 0 while it is down.
+    limit: Vec<u32>,
+    /// Slots by server type, and whether they are all the same.
+    slots: Vec<u32>,
+    equal_slots: bool,
     /// `lcm(slots) / slots` by server type.
-    weights: Vec<C>,
-    /// A server is idle iff its level is below this.
-    idle_below: C,
+    weights: Vec<u32>,
+    /// A server is idle iff its level is at most this; `NO_ROOM` = so many slots that the level does not tell.
+    idle_level: u8,
     is_up: Vec<bool>,
     down: usize,
+    /// Whether all servers are full at the same number of jobs per slot, or none ever is.
     equal_capacities: bool,
     buckets: Option<Buckets>,
     bits: Option<LevelBits>,
 }
 
-impl<C: Counter> State<C> {
-    /// The widest level a fleet needs: whether counters of type `C` can hold it.
-    #[must_use]
-    pub fn fits(fleet: &Fleet, places: Places) -> bool {
-        let common = common_slots(fleet);
-        fleet.servers().all(|server| {
-            let weight = common / u64::from(fleet.slots(server));
-            let most = match (places, fleet.buffer(server)) {
-                (Places::Slots, _) => u64::from(fleet.slots(server)),
-                (Places::Buffers, Some(buffer)) => u64::from(buffer),
-                // An unbounded buffer is one that 2^31 jobs do not fill.
-                (Places::Buffers, None) => 1 << 31,
-            };
-            most.checked_mul(weight).and_then(C::from_u64).is_some_and(|level| level < C::MAX)
-        })
-    }
-
+impl State {
     /// All servers up and empty.
-    ///
-    /// # Panics
-    /// If `C` is too narrow for the fleet ([`fits`](Self::fits)).
     #[must_use]
     pub fn new(fleet: Arc<Fleet>, places: Places) -> Self {
-        assert!(Self::fits(&fleet, places), "the counters are too narrow for the fleet's buffers");
-        let narrow = |value: u64| C::from_u64(value).expect("fits() was asked");
-        let common = common_slots(&fleet);
-        let weights: Vec<C> =
-            fleet.server_types().map(|m| narrow(common / u64::from(fleet.server_type_parts(m).slots))).collect();
-        let most_jobs = |server| match places {
-            Places::Slots => narrow(u64::from(fleet.slots(server))),
-            // An unbounded buffer ends where the level would no longer fit.
-            Places::Buffers => match fleet.buffer(server) {
-                Some(buffer) => narrow(u64::from(buffer)),
-                None => narrow((C::MAX.to_u64() - 1) / weights[fleet.server_type(server).index()].to_u64()),
-            },
+        let slots: Vec<u32> = fleet.server_types().map(|m| fleet.server_type_parts(m).slots).collect();
+        let common = slots.iter().fold(1, |common, &slots| common / gcd(common, u64::from(slots)) * u64::from(slots));
+        let common = u32::try_from(common).expect("a checked fleet keeps the common multiple of its slots below 2^32");
+        let capacity: Vec<u32> = fleet
+            .servers()
+            .map(|server| match places {
+                Places::Slots => fleet.slots(server),
+                Places::Buffers => fleet.buffer(server).unwrap_or(u32::MAX),
+            })
+            .collect();
+        let full_at = |server: ServerId| match places {
+            Places::Slots => Some(u64::from(common)),
+            Places::Buffers => {
+                let weight = u64::from(common / slots[fleet.server_type(server).index()]);
+                fleet.buffer(server).map(|buffer| u64::from(buffer) * weight)
+            }
         };
-        let capacity: Vec<C> = fleet.servers().map(most_jobs).collect();
+        let mut full_levels = fleet.servers().map(full_at);
+        let first = full_levels.next();
+        let equal_capacities = full_levels.all(|level| Some(level) == first);
         let types = || fleet.server_types().map(|m| (fleet.servers_of_type(m), fleet.server_type_parts(m).slots));
         let n = fleet.server_count();
+        let equal_slots = slots.windows(2).all(|pair| pair[0] == pair[1]);
         Self {
-            jobs: vec![C::default(); n],
-            levels: vec![C::default(); n],
-            equal_capacities: capacity.windows(2).all(|pair| pair[0] == pair[1]),
+            jobs: vec![0; n],
+            levels: vec![0; n],
+            equal_capacities,
+            limit: capacity.clone(),
             capacity,
-            weights,
-            idle_below: narrow(common),
+            equal_slots,
+            weights: slots.iter().map(|slots| common / slots).collect(),
+            slots,
+            idle_level: u8::try_from(common - 1).ok().filter(|&level| level < DEEP).unwrap_or(NO_ROOM),
             is_up: vec![true; n],
             down: 0,
             buckets: fleet.graph().has_full_rows().then(|| Buckets::new(types())),
@@ -120,8 +122,8 @@ impl<C: Counter> State<C> {
     /// Jobs at a server, those in service included.
     #[inline]
     #[must_use]
-    pub fn jobs(&self, server: ServerId) -> u64 {
-        self.jobs[server.index()].to_u64()
+    pub fn jobs(&self, server: ServerId) -> u32 {
+        self.jobs[server.index()]
     }
 
     /// Whether a server is up.
@@ -135,21 +137,24 @@ impl<C: Counter> State<C> {
     #[inline]
     #[must_use]
     pub fn has_room(&self, server: ServerId) -> bool {
-        self.levels[server.index()] != C::MAX
+        self.levels[server.index()] != NO_ROOM
     }
 
     /// Whether a server is idle: up, with a free slot (then no job waits there).
     #[inline]
     #[must_use]
     pub fn is_idle(&self, server: ServerId) -> bool {
-        self.levels[server.index()] < self.idle_below
+        match self.idle_level {
+            NO_ROOM => self.has_room(server) && self.jobs(server) < self.slots[self.fleet.server_type(server).index()],
+            level => self.levels[server.index()] <= level,
+        }
     }
 
     /// Jobs per slot of a server as an integer, comparable between all servers of the fleet, full or not.
     #[inline]
     #[must_use]
     pub fn load(&self, server: ServerId) -> u64 {
-        self.jobs(server) * self.weights[self.fleet.server_type(server).index()].to_u64()
+        u64::from(self.jobs(server)) * self.weight(self.fleet.server_type(server))
     }
 
     /// Whether some server that holds the job type is up. O(1) while all servers are up, else O(degree).
@@ -184,7 +189,7 @@ impl<C: Counter> State<C> {
     #[inline]
     pub(crate) fn join(&mut self, server: ServerId) {
         let before = self.jobs[server.index()];
-        self.jobs[server.index()] = before.up();
+        self.jobs[server.index()] = before.checked_add(1).expect("fewer than 2^32 jobs are at a server");
         self.refresh(server, before);
     }
 
@@ -192,7 +197,7 @@ impl<C: Counter> State<C> {
     #[inline]
     pub(crate) fn leave(&mut self, server: ServerId) {
         let before = self.jobs[server.index()];
-        self.jobs[server.index()] = before.down();
+        self.jobs[server.index()] = before.checked_sub(1).expect("only a job that joined can leave");
         self.refresh(server, before);
     }
 
@@ -205,34 +210,32 @@ impl<C: Counter> State<C> {
             } else {
                 self.down += 1
             }
+            self.limit[server.index()] = if up { self.capacity[server.index()] } else { 0 };
             self.refresh(server, self.jobs[server.index()]);
         }
     }
 
     /// Carries a count over from another state of the same servers; it may exceed this fleet's buffer.
-    pub(crate) fn carry(&mut self, server: ServerId, jobs: u64) {
-        let before = self.jobs[server.index()];
-        self.jobs[server.index()] = C::from_u64(jobs).unwrap_or(C::MAX);
+    pub(crate) fn carry(&mut self, server: ServerId, jobs: u32) {
+        let before = std::mem::replace(&mut self.jobs[server.index()], jobs);
         self.refresh(server, before);
     }
 
     /// Recomputes a server's level and moves it in the indexes, after its jobs (`before` until now) or its being up
     /// changed.
     #[inline]
-    fn refresh(&mut self, server: ServerId, before: C) {
+    fn refresh(&mut self, server: ServerId, before: u32) {
         let r = server.index();
         let jobs = self.jobs[r];
-        let old = self.levels[r];
-        let new = if jobs >= self.capacity[r] || !self.is_up[r] {
-            C::MAX
-        } else if self.weights.len() == 1 {
-            jobs
+        let new = if jobs >= self.limit[r] {
+            NO_ROOM
         } else {
-            jobs.times(self.weights[self.fleet.server_type(server).index()])
+            let load = if self.equal_slots { u64::from(jobs) } else { self.load(server) };
+            load.min(u64::from(DEEP)) as u8
         };
-        self.levels[r] = new;
+        let old = std::mem::replace(&mut self.levels[r], new);
         if self.buckets.is_some() || self.bits.is_some() {
-            let bucket = |level: C, jobs: C| (level != C::MAX).then(|| jobs.to_u64() as usize);
+            let bucket = |level, jobs| (level != NO_ROOM).then_some(jobs as usize);
             self.reindex(server, bucket(old, before), bucket(new, jobs));
         }
     }
@@ -250,7 +253,7 @@ impl<C: Counter> State<C> {
 
     #[inline]
     fn weight(&self, server_type: ServerTypeId) -> u64 {
-        self.weights[server_type.index()].to_u64()
+        u64::from(self.weights[server_type.index()])
     }
 
     /// Jobs at a server that has room.
@@ -258,12 +261,4 @@ impl<C: Counter> State<C> {
     fn jobs_if_room(&self, server: ServerId) -> Option<usize> {
         self.has_room(server).then(|| self.jobs(server) as usize)
     }
-}
-
-/// Least common multiple of the slot counts; a checked fleet keeps it below 2^32.
-fn common_slots(fleet: &Fleet) -> u64 {
-    fleet
-        .server_types()
-        .map(|m| u64::from(fleet.server_type_parts(m).slots))
-        .fold(1, |common, slots| common / gcd(common, slots) * slots)
 }

@@ -1,15 +1,16 @@
 //! Sampling compatible servers: uniformly, without replacement, among those that are up.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use rand::Rng;
 
 use super::choose::nth_wanted;
 use super::level_bits::{count_in, nth_in};
-use super::{Counter, State, Ties};
+use super::{State, Ties};
 use crate::graph::Row;
-use crate::ids::{JobTypeId, ServerId};
-use crate::random::below;
+use crate::ids::{JobTypeId, ServerId, ServerTypeId};
+use crate::random::{below, set_bit};
 
 /// Which of the compatible servers to sample from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +44,7 @@ impl Sample {
     }
 }
 
-impl<C: Counter> State<C> {
+impl State {
     /// A uniformly random compatible server that is up; it may be full.
     #[inline]
     pub fn uniform<R: Rng + ?Sized>(&self, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
@@ -68,7 +69,8 @@ impl<C: Counter> State<C> {
         Pool::new(self, job_type, among).sample(d, sample, rng);
     }
 
-    /// Whether all servers are full at the same number of jobs.
+    /// Whether all servers are full at the same number of jobs per slot, or none ever is: then a server that is full is
+    /// never shorter than one that has room.
     #[must_use]
     pub fn has_equal_capacities(&self) -> bool {
         self.equal_capacities
@@ -82,22 +84,36 @@ impl<C: Counter> State<C> {
         ties: Ties,
         rng: &mut R,
     ) -> Option<ServerId> {
-        let key = |i: usize| {
-            let server = servers[i];
+        let key = |server: ServerId| {
             let rank = match ties {
                 Ties::Uniform => 0,
                 Ties::Fastest => self.fleet.rank(job_type, self.fleet.server_type(server)),
             };
-            (self.load(server), rank)
+            (if self.equal_slots { u64::from(self.jobs(server)) } else { self.load(server) }, rank)
         };
-        let least = super::choose::least(servers.len(), key)?;
-        Some(servers[nth_wanted(0..servers.len(), |i| key(i) == least, rng)])
+        if servers.len() > 64 {
+            let key = |i: usize| key(servers[i]);
+            let least = super::choose::least(servers.len(), key)?;
+            return Some(servers[nth_wanted(0..servers.len(), |i| key(i) == least, rng)]);
+        }
+        let (&first, rest) = servers.split_first()?;
+        let (mut least, mut tied) = (key(first), 1_u64);
+        for (i, &server) in rest.iter().enumerate() {
+            let (bit, key) = (2_u64 << i, key(server));
+            tied = match key.cmp(&least) {
+                Ordering::Less => bit,
+                Ordering::Equal => tied | bit,
+                Ordering::Greater => tied,
+            };
+            least = least.min(key);
+        }
+        Some(servers[set_bit(rng, tied) as usize])
     }
 }
 
 /// The servers to sample from, numbered.
-struct Pool<'a, C> {
-    state: &'a State<C>,
+struct Pool<'a> {
+    state: &'a State,
     len: u32,
     kind: PoolKind<'a>,
 }
@@ -112,22 +128,22 @@ enum PoolKind<'a> {
     },
 }
 
-impl<'a, C: Counter> Pool<'a, C> {
+impl<'a> Pool<'a> {
     #[inline]
-    fn new(state: &'a State<C>, job_type: JobTypeId, among: Among) -> Self {
+    fn new(state: &'a State, job_type: JobTypeId, among: Among) -> Self {
         let graph = state.fleet.graph();
         let kind = match graph.row(job_type.index()) {
             Row::List(set) => {
-                let fast = match (set.servers.first(), set.group_ends.first()) {
-                    (Some(&server), Some(&end)) if state.fleet.rank(job_type, state.fleet.server_type(server)) == 0 => {
+                let fast = || match (set.servers.first(), set.group_ends.first()) {
+                    (Some(&server), Some(&end)) if is_fast(state, job_type, state.fleet.server_type(server)) => {
                         end as usize
                     }
                     _ => 0,
                 };
                 PoolKind::List(match among {
                     Among::All => set.servers,
-                    Among::Fast => &set.servers[..fast],
-                    Among::Other => &set.servers[fast..],
+                    Among::Fast => &set.servers[..fast()],
+                    Among::Other => &set.servers[fast()..],
                 })
             }
             Row::All => PoolKind::Types { job_type, among, row: None },
@@ -238,16 +254,21 @@ fn count(row: Option<&[u64]>, range: &Range<usize>) -> u32 {
 }
 
 /// Id ranges of the server types that are fast for the job type, or of the others.
-fn ranges<C>(state: &State<C>, job_type: JobTypeId, among: Among) -> impl Iterator<Item = Range<usize>> + '_ {
-    let wanted = move |rank: u16| match among {
-        Among::All => true,
-        Among::Fast => rank == 0,
-        Among::Other => rank != 0,
-    };
+fn ranges(state: &State, job_type: JobTypeId, among: Among) -> impl Iterator<Item = Range<usize>> + '_ {
     let fleet = &state.fleet;
-    fleet
-        .fastest_first(job_type)
-        .iter()
-        .filter(move |&&m| wanted(fleet.rank(job_type, m)))
-        .map(move |&m| fleet.servers_of_type(m))
+    let wanted = move |m: ServerTypeId| match among {
+        Among::All => true,
+        Among::Fast => is_fast(state, job_type, m),
+        Among::Other => !is_fast(state, job_type, m),
+    };
+    let types = fleet.fastest_first(job_type).iter().copied();
+    types.filter(move |&m| wanted(m)).map(move |m| fleet.servers_of_type(m))
+}
+
+/// Whether no server of the fleet is faster for the job type. Server types without servers do not count.
+fn is_fast(state: &State, job_type: JobTypeId, server_type: ServerTypeId) -> bool {
+    let fleet = &state.fleet;
+    let rank = fleet.rank(job_type, server_type);
+    let faster = fleet.fastest_first(job_type).iter().take_while(|&&m| fleet.rank(job_type, m) < rank);
+    faster.copied().all(|m| fleet.servers_of_type(m).is_empty())
 }

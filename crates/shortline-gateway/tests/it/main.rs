@@ -1,13 +1,19 @@
-//! The gateway over real sockets.
+//! The gateway over real sockets, and with the feature `lab` its emulated servers and replay: one file per behaviour.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod access_log;
 mod admin;
+#[cfg(feature = "lab")]
+mod emulate;
 mod faults;
 mod http;
 mod job_types;
+#[cfg(feature = "lab")]
+mod lab;
 mod lines;
+#[cfg(feature = "lab")]
+mod replay;
 mod routing;
 mod shutdown;
 mod streaming;

@@ -1,0 +1,210 @@
+//! The dispatcher of a gateway: keys, counts, lines and up/down survive exchanges of the fleet.
+
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use shortline_core::live::{JoinKind, Joined, Migrated, Routed, ServerKey};
+use shortline_core::policy::PolicySpec;
+use shortline_core::random::Generator;
+use shortline_core::{Blocked, LiveDispatcher, ServerId, Ticket};
+
+use crate::fleets::{Draft, job_type, server};
+
+/// A dispatcher with a generator, by names.
+struct Gateway {
+    live: LiveDispatcher<u64>,
+    rng: Generator,
+}
+
+impl Gateway {
+    fn new(draft: &Draft, policy: PolicySpec) -> Self {
+        Self { live: LiveDispatcher::new(draft.build(), policy).unwrap(), rng: Generator::seed_from_u64(7) }
+    }
+
+    fn route(&mut self, name: &str, job: u64) -> Routed {
+        let job_type = job_type(self.live.fleet(), name);
+        self.live.route(job_type, || job, &mut self.rng)
+    }
+
+    fn join(&mut self, name: &str) -> Joined {
+        match self.route(name, 0) {
+            Routed::Joined(joined) => joined,
+            other => panic!("a job of `{name}` finds a place, not {other:?}"),
+        }
+    }
+
+    fn wait(&mut self, name: &str, job: u64) -> Ticket {
+        match self.route(name, job) {
+            Routed::Waiting(ticket) => ticket,
+            other => panic!("a job of `{name}` waits, not {other:?}"),
+        }
+    }
+
+    fn exchange(&mut self, draft: &Draft) -> Migrated<u64> {
+        let policy = self.live.policy();
+        let prepared = LiveDispatcher::prepare(&Arc::clone(self.live.fleet()), draft.build(), policy).unwrap();
+        self.live.migrate(prepared)
+    }
+
+    fn server(&self, name: &str) -> ServerId {
+        server(self.live.fleet(), name)
+    }
+
+    fn jobs(&self, name: &str) -> u64 {
+        self.live.jobs(self.server(name)).into()
+    }
+}
+
+/// Servers a and b, each with one place, job type M on both.
+fn pair() -> Draft {
+    Draft::default().server_type("t", 1.0, 1).server("a", 0, Some(1)).server("b", 0, Some(1)).job_type("M", [0, 1])
+}
+
+fn only(name: &str) -> Draft {
+    Draft::default().server_type("t", 1.0, 1).server(name, 0, Some(1)).job_type("M", [0])
+}
+
+#[test]
+fn a_job_is_told_what_it_found() {
+    let draft = Draft::default()
+        .server_type("slow", 1.0, 1)
+        .server_type("fast", 9.0, 1)
+        .server("s", 0, None)
+        .server("f", 1, None)
+        .job_type("M", [0, 1])
+        .job_type("N", [0]);
+    let mut gateway = Gateway::new(&draft, PolicySpec::Jfsq);
+    let kinds: Vec<JoinKind> = (0..3).map(|_| gateway.join("M").kind).collect();
+    assert_eq!(kinds, [JoinKind::IdleFastest, JoinKind::IdleSlower, JoinKind::Queued]);
+    let s = gateway.server("s");
+    let key = gateway.live.key(s);
+    gateway.live.complete(key);
+    assert_eq!(gateway.join("N").kind, JoinKind::IdleFastest, "the fastest of those that hold its type");
+    assert_eq!(gateway.live.waiting_at(gateway.server("f")), 1);
+}
+
+#[test]
+fn a_count_survives_an_exchange_under_another_number() {
+    let mut gateway = Gateway::new(&only("a"), PolicySpec::Jsq);
+    let joined = gateway.join("M");
+    let swapped = Draft::default().server_type("t", 1.0, 1).server("b", 0, None).server("a", 0, None);
+    gateway.exchange(&swapped.job_type("M", [0, 1]));
+    assert_eq!((gateway.jobs("a"), gateway.jobs("b")), (1, 0));
+    assert_eq!(gateway.live.find(joined.key), Some(gateway.server("a")));
+    gateway.live.complete(joined.key);
+    assert_eq!(gateway.jobs("a"), 0);
+}
+
+#[test]
+fn a_server_that_was_removed_and_comes_back_finds_its_jobs() {
+    let mut gateway = Gateway::new(&only("a"), PolicySpec::Jsq);
+    let key = gateway.join("M").key;
+    gateway.exchange(&only("b"));
+    assert_eq!((gateway.live.jobs_at_removed_servers(), gateway.live.find(key)), (1, None));
+    gateway.exchange(&only("c"));
+    assert_eq!(gateway.live.jobs_at_removed_servers(), 1);
+    gateway.exchange(&only("a"));
+    assert_eq!((gateway.live.jobs_at_removed_servers(), gateway.jobs("a")), (0, 1));
+    assert_eq!(gateway.route("M", 0), Routed::Blocked(Blocked::NoRoom));
+    gateway.live.complete(key);
+    assert_eq!(gateway.jobs("a"), 0);
+}
+
+#[test]
+fn a_job_may_end_at_a_server_that_is_gone() {
+    let mut gateway = Gateway::new(&only("a"), PolicySpec::Jsq);
+    let key = gateway.join("M").key;
+    gateway.exchange(&only("b"));
+    assert_eq!(gateway.live.complete(key), None);
+    assert_eq!(gateway.live.jobs_at_removed_servers(), 0);
+    gateway.exchange(&pair());
+    assert_eq!(gateway.jobs("a"), 0);
+    assert_ne!(gateway.live.key(gateway.server("a")), key, "a key of before means nothing to the new server");
+    assert_eq!(gateway.live.find(key), None);
+}
+
+#[test]
+#[should_panic(expected = "a job leaves its server once")]
+fn a_key_that_was_given_back_at_a_removed_server_is_refused() {
+    let mut gateway = Gateway::new(&only("a"), PolicySpec::Jsq);
+    let key = gateway.join("M").key;
+    gateway.exchange(&only("b"));
+    gateway.live.complete(key);
+    gateway.live.complete(key);
+}
+
+#[test]
+fn down_servers_stay_down_and_new_ones_are_up() {
+    let mut gateway = Gateway::new(&pair(), PolicySpec::Jsq);
+    let a = gateway.server("a");
+    gateway.live.set_up(a, false);
+    gateway.exchange(&pair().server("c", 0, None));
+    let is_up = |name| gateway.live.is_up(gateway.server(name));
+    assert_eq!([is_up("a"), is_up("b"), is_up("c")], [false, true, true]);
+}
+
+#[test]
+fn more_room_starts_those_who_wait() {
+    let mut gateway = Gateway::new(&only("a").wait(None), PolicySpec::Jsq);
+    gateway.join("M");
+    let first = gateway.wait("M", 1);
+    gateway.wait("M", 2);
+    let migrated = gateway.exchange(&pair().wait(None));
+    let started: Vec<_> = migrated.started.iter().map(|s| (s.job.ticket, s.job.job, s.job.server, s.key)).collect();
+    let b = gateway.server("b");
+    assert_eq!(started, [(first, 1, b, gateway.live.key(b))]);
+    assert_eq!(gateway.live.waiting_total(), 1);
+}
+
+#[test]
+fn less_room_keeps_the_jobs_and_takes_no_more() {
+    let roomy = Draft::default().server_type("t", 1.0, 1).server("a", 0, Some(3)).job_type("M", [0]);
+    let mut gateway = Gateway::new(&roomy, PolicySpec::Jsq);
+    let keys: Vec<ServerKey> = (0..3).map(|_| gateway.join("M").key).collect();
+    gateway.exchange(&only("a"));
+    assert_eq!(gateway.jobs("a"), 3);
+    for key in keys {
+        assert_eq!(gateway.route("M", 0), Routed::Blocked(Blocked::NoRoom));
+        gateway.live.complete(key);
+    }
+    assert_eq!(gateway.jobs("a"), 0);
+    gateway.join("M");
+}
+
+#[test]
+fn waiting_jobs_follow_the_name_of_their_type() {
+    let held = only("a").job_type("N", [0]).wait(None);
+    let mut gateway = Gateway::new(&held, PolicySpec::Jsq);
+    let key = gateway.join("M").key;
+    let gone = gateway.wait("M", 1);
+    let stays = gateway.wait("N", 2);
+    let n_only = Draft::default().server_type("t", 1.0, 1).server("a", 0, Some(1)).job_type("N", [0]).wait(None);
+    let migrated = gateway.exchange(&n_only);
+    assert_eq!((migrated.started, migrated.dropped), (vec![], vec![(gone, 1)]));
+    assert_eq!(gateway.live.cancel(gone), None);
+    let started = gateway.live.complete(key).expect("N's job starts");
+    assert_eq!((started.job.ticket, started.job.job), (stays, 2));
+}
+
+#[test]
+fn a_ticket_is_never_used_twice_even_over_a_fleet_without_lines() {
+    let mut gateway = Gateway::new(&only("a").wait(None), PolicySpec::Jsq);
+    gateway.join("M");
+    let old = gateway.wait("M", 1);
+    assert_eq!(gateway.exchange(&only("a")).dropped, [(old, 1)]);
+    assert_eq!(gateway.route("M", 2), Routed::Blocked(Blocked::NoRoom));
+    gateway.exchange(&only("a").wait(None));
+    let new = gateway.wait("M", 3);
+    assert_eq!(gateway.live.cancel(old), None, "a late cancel takes nobody else out");
+    assert_eq!(gateway.live.cancel(new), Some(3));
+}
+
+#[test]
+#[should_panic(expected = "prepare an exchange from the fleet that is running")]
+fn an_exchange_prepared_from_an_earlier_fleet_is_refused() {
+    let mut gateway = Gateway::new(&only("a"), PolicySpec::Jsq);
+    let from = Arc::clone(gateway.live.fleet());
+    let late = LiveDispatcher::prepare(&from, only("b").build(), PolicySpec::Jsq).unwrap();
+    gateway.exchange(&only("c"));
+    gateway.live.migrate(late);
+}

@@ -1,0 +1,57 @@
+//! How a command ends that does not succeed: a message on standard error and an exit status.
+
+use std::process::ExitCode;
+
+use miette::{GraphicalReportHandler, GraphicalTheme};
+use shortline_core::fleet::FleetFaults;
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The fleet file is not usable: exit status 2.
+    Fleet(Box<FleetFaults>),
+    /// Wrong usage, or another file that is not usable: exit status 2.
+    Usage(String),
+    /// The run failed: exit status 1.
+    Run(String),
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl ToString) -> Self {
+        Self::Usage(message.to_string())
+    }
+
+    pub(crate) fn run(message: impl ToString) -> Self {
+        Self::Run(message.to_string())
+    }
+
+    /// Prints the message and gives the exit status.
+    #[expect(clippy::print_stderr, reason = "the command line talks to its user")]
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            Self::Fleet(faults) => {
+                eprint!("{}", render(&*faults));
+                ExitCode::from(2)
+            }
+            Self::Usage(message) => {
+                eprintln!("error: {message}");
+                ExitCode::from(2)
+            }
+            Self::Run(message) => {
+                eprintln!("error: {message}");
+                ExitCode::from(1)
+            }
+        }
+    }
+}
+
+/// A diagnostic with its place in the file, coloured where standard error is a terminal that wants it.
+pub(crate) fn render(diagnostic: &dyn miette::Diagnostic) -> String {
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    let theme = if colours { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    let mut text = String::new();
+    match GraphicalReportHandler::new_themed(theme).with_width(110).render_report(&mut text, diagnostic) {
+        Ok(()) => text,
+        Err(std::fmt::Error) => format!("{diagnostic}\n"),
+    }
+}

@@ -1,0 +1,26 @@
+//! The log: one line an event on standard error, the access log among them.
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Log {
+    /// One JSON object a line
+    Json,
+    /// One line of text
+    Text,
+    /// Nothing
+    Off,
+}
+
+/// Starts logging. What is logged is `RUST_LOG`'s choice, by default everything from `info` up.
+pub(crate) fn start(log: Log) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match log {
+        Log::Json => builder.json().flatten_event(true).init(),
+        Log::Text => builder.init(),
+        Log::Off => {}
+    }
+}

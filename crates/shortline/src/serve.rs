@@ -1,0 +1,169 @@
+//! `shortline serve`: the gateway, with a whole emulated fleet behind it if asked for.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shortline_core::Fleet;
+use shortline_core::fleet::settings::{Address, Arrivals};
+use shortline_core::policy::PolicySpec;
+use shortline_gateway::emulate::{Bind, Emulator};
+use shortline_gateway::{Gateway, Options, shutdown};
+
+use crate::failure::Failure;
+use crate::logging::Log;
+use crate::{bounds, fleet_file, logging};
+
+/// Run the gateway
+///
+/// Requests come in on --listen; their job type is found in the header `x-job-type`, a `[[route]]` path prefix, the
+/// `model` member of a JSON body, or the host, in the order that `[gateway] job_type_from` gives. SIGTERM drains:
+/// running requests have --grace seconds to finish; a second signal ends at once.
+#[derive(Debug, clap::Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example:\n  shortline serve examples/image-generation.toml --emulate --policy jfsq"
+)]
+pub(crate) struct Args {
+    /// Fleet file (TOML or JSON)
+    fleet: PathBuf,
+    /// Emulate the servers on loopback ports of the system's choice; addresses in the file are ignored
+    #[arg(long)]
+    emulate: bool,
+    /// Policy instead of the file's (default jfsq): random, jsq, jfsq, jiq, jfiq, jsq(d), jfsq(d), jsq(d1,d2), sed, nq, central
+    #[arg(long)]
+    policy: Option<PolicySpec>,
+    /// Where requests come in
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Where /status, /metrics, /healthz and /readyz are
+    #[arg(long, default_value = "127.0.0.1:8081")]
+    admin: SocketAddr,
+    /// Seconds that running requests have to finish after SIGTERM
+    #[arg(long, default_value_t = 30.0, value_parser = crate::replay::not_negative)]
+    grace: f64,
+    /// Seed of the random choices, and of emulated service times
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The log on standard error: one line per request and event
+    #[arg(long, value_enum, default_value = "json")]
+    log: Log,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let fleet = fleet_file::open(&args.fleet)?;
+    logging::start(args.log);
+    let settings = fleet.settings();
+    fleet_file::say_not_honoured(
+        "serve",
+        &[
+            ("[arrivals]", settings.arrivals != Arrivals::Poisson),
+            ("[failures]", settings.failures.is_some()),
+            ("[information]", settings.information != Default::default()),
+        ],
+    );
+    crate::runtime()?.block_on(serve(args, fleet))
+}
+
+async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
+    let emulator = if args.emulate {
+        Some(Emulator::start(Arc::clone(&fleet), args.seed, Bind::Loopback).await.map_err(Failure::usage)?)
+    } else {
+        None
+    };
+    let addresses = emulator.as_ref().map(|emulator| emulator.addresses().iter().map(plain_address).collect());
+    let time_scale = if args.emulate { fleet.settings().emulate.time_scale } else { 1.0 };
+    let options = Options {
+        policy: args.policy,
+        addresses,
+        seed: args.seed,
+        bound: Some(bounds::for_gateway(time_scale)),
+        ..Options::new(Arc::clone(&fleet))
+    };
+    let gateway = Arc::new(Gateway::new(options).map_err(Failure::usage)?);
+    let listener = tokio::net::TcpListener::from_std(listen("--listen", args.listen)?).map_err(Failure::run)?;
+    let admin = listen("--admin", args.admin)?;
+    let (trigger, orders) = shutdown();
+    let signals = tokio::spawn(trigger.follow_signals());
+
+    print_banner(&gateway, &listener.local_addr().map_err(Failure::run)?, &admin, emulator.as_ref())
+        .map_err(Failure::run)?;
+    let served = gateway.serve(listener, Some(admin), orders, Duration::from_secs_f64(args.grace)).await;
+    signals.abort();
+    if let Some(emulator) = emulator {
+        emulator.shutdown().await;
+    }
+    match served.map_err(Failure::run)?.cut_off {
+        0 => Ok(()),
+        n => Err(Failure::run(format!("{n} connections were cut off: their requests outlived the grace"))),
+    }
+}
+
+fn plain_address(address: &SocketAddr) -> Address {
+    Address { https: false, host: address.ip().to_string(), port: address.port() }
+}
+
+fn listen(option: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+    let listener = TcpListener::bind(address)
+        .map_err(|error| Failure::usage(format!("{option} {address}: {error}; choose a free port of this machine")))?;
+    listener.set_nonblocking(true).map_err(Failure::run)?;
+    Ok(listener)
+}
+
+/// Says what runs where, and how to try it.
+#[expect(clippy::print_stdout, reason = "the command line talks to its user")]
+fn print_banner(
+    gateway: &Gateway,
+    requests: &SocketAddr,
+    admin: &TcpListener,
+    emulator: Option<&Emulator>,
+) -> std::io::Result<()> {
+    let fleet = gateway.fleet();
+    println!(
+        "shortline {}: {:?}, {} servers of {} types, {} job types on {} edges, policy {}",
+        env!("CARGO_PKG_VERSION"),
+        fleet.name(),
+        fleet.server_count(),
+        fleet.server_type_count(),
+        fleet.job_type_count(),
+        fleet.graph().edge_count(),
+        gateway.policy(),
+    );
+    println!("  requests  http://{requests}");
+    println!("  admin     http://{}/status /metrics /healthz /readyz", admin.local_addr()?);
+    if let Some(emulator) = emulator {
+        println!("  servers   {}", describe(emulator, fleet));
+    }
+    if let Some(model) = popular_job_type(fleet) {
+        let body = serde_json::json!({ "model": model, "prompt": "a harbour at dawn" });
+        let quoted = body.to_string().replace('\'', r"'\''");
+        println!(
+            "  try       curl -si http://{requests}/v1/images/generations -H 'content-type: application/json' -d '{quoted}'"
+        );
+    }
+    Ok(())
+}
+
+fn describe(emulator: &Emulator, fleet: &Fleet) -> String {
+    let ports = || emulator.addresses().iter().map(SocketAddr::port);
+    let scale = fleet.settings().emulate.time_scale;
+    let pace = match 1.0 / scale {
+        1.0 => "in real time".to_owned(),
+        factor => format!("{factor} times as fast as written ([emulate] time_scale = {scale})"),
+    };
+    let (first, last) = (ports().min().unwrap_or(0), ports().max().unwrap_or(0));
+    format!("{} emulated on 127.0.0.1, ports {first}-{last}, {pace}", fleet.server_count())
+}
+
+/// The job type that arrives most often among those that some server holds.
+fn popular_job_type(fleet: &Fleet) -> Option<String> {
+    let held = fleet.job_types().filter(|l| fleet.graph().degree(l.index()) > 0);
+    held.max_by(|&a, &b| {
+        let rate = |l| fleet.arrival_rate(l).unwrap_or(0.0);
+        // Of equal ones the first.
+        rate(a).total_cmp(&rate(b)).then(b.cmp(&a))
+    })
+    .map(|l| fleet.job_type_name(l))
+}

@@ -1,0 +1,8 @@
+//! The command line as its users see it, and the structure of the workspace.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside test functions, may panic too")]
+
+mod architecture;
+mod processes;
+mod serving;
+mod usage;
