@@ -130,21 +130,30 @@ impl Reduced {
         self.groups[group].slots * self.speed(0, group)
     }
 
+    /// All slots of a fleet of product form, fastest first, as (work per second of a slot, slots).
+    pub(crate) fn slots_by_speed(&self) -> Vec<(f64, f64)> {
+        merged((0..self.groups.len()).map(|g| (self.speed(0, g), self.groups[g].slots)).collect())
+    }
+
     /// All slots with the largest `mu_lr` (1/s) over the job types they hold, fastest first, as (rate, slots).
     pub(crate) fn slots_fastest_first(&self) -> Vec<(f64, f64)> {
         let best = |g: usize| {
             let ports = self.graph.column(g).iter().map(|&(p, _)| p as usize);
             ports.map(|p| self.speed(p, g) / self.ports[p].least_job).fold(0.0, f64::max)
         };
-        let mut classes: Vec<(f64, f64)> = (0..self.groups.len()).map(|g| (best(g), self.groups[g].slots)).collect();
-        classes.sort_by(|a, b| b.0.total_cmp(&a.0));
-        classes.dedup_by(|next, kept| {
-            let same = speeds_equal(next.0, kept.0);
-            kept.1 += if same { next.1 } else { 0.0 };
-            same
-        });
-        classes
+        merged((0..self.groups.len()).map(|g| (best(g), self.groups[g].slots)).collect())
     }
+}
+
+/// (speed, slots) sorted by speed, the fastest first, equal speeds as one.
+fn merged(mut classes: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    classes.sort_by(|a, b| b.0.total_cmp(&a.0));
+    classes.dedup_by(|next, kept| {
+        let same = speeds_equal(next.0, kept.0);
+        kept.1 += if same { next.1 } else { 0.0 };
+        same
+    });
+    classes
 }
 
 /// Arrival rates by job type.
