@@ -285,7 +285,7 @@ fn servers_with_about_254_slots_are_idle_up_to_the_last_one() {
         let types = Draft::default().server_type("fast", 5.0, slots).server_type("slow", 2.0, slots);
         let draft = (0..6).fold(types, |draft, i| draft.server(&format!("s{i}"), i % 2, None)).job_type("j", 0..5);
         for least in slots - 2..=slots + 1 {
-            let jobs = (0..6).map(|i| u64::from(least + (i + 1) / 2 % 2)).collect();
+            let jobs = (0..6).map(|i| u64::from(least + i / 3)).collect();
             let scene = Scene { draft: draft.clone(), jobs, down: vec![false; 6] };
             for policy in policies() {
                 assert_eq!(compare(&scene.ask(policy, 7, affordable)[0]), Ok(()), "{policy}, {least} of {slots} slots");
