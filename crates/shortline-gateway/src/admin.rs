@@ -1,6 +1,7 @@
 //! The admin address: `/status`, `/metrics`, `/healthz`, `/readyz`.
 //!
-//! It has a thread and a runtime of its own, so that it answers while the traffic keeps everything else busy.
+//! It has a thread and a runtime of its own, so that it answers while the traffic keeps everything else busy. The same
+//! thread measures the rates.
 //!
 //! * `/healthz`: 200 as long as the process lives.
 //! * `/readyz`: 200, and 503 from the moment the gateway is told to stop.
@@ -55,10 +56,12 @@ impl Admin {
         };
         let (stop, stopped) = oneshot::channel();
         let state = Arc::new((Arc::clone(gateway), metrics::registry(gateway)));
+        let timekeeper = Arc::clone(gateway).keep_time();
         let thread = std::thread::Builder::new().name("shortline-admin".into()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
                     () = answer_all(listener, state) => {}
+                    () = timekeeper => {}
                     _ = stopped => {}
                 }
             });

@@ -14,8 +14,8 @@ use std::fmt::Write;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use http::header::{
-    CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::uri::Authority;
 use rand::{Rng, SeedableRng};
@@ -98,7 +98,11 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
         });
         headers.remove(CONNECTION);
     }
-    for name in [KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE] {
+    // RFC 9112 6.3: where both are, the transfer coding frames the body and the length is a trap for the next one.
+    if headers.remove(TRANSFER_ENCODING).is_some() {
+        headers.remove(CONTENT_LENGTH);
+    }
+    for name in [KEEP_ALIVE, PROXY_CONNECTION, TE, UPGRADE] {
         headers.remove(name);
     }
 }
@@ -191,6 +195,12 @@ mod tests {
     fn te_passes_as_trailers_only() {
         assert_eq!(sent(&[("te", "gzip, Trailers;q=0.5")])["te"], "trailers");
         assert!(!sent(&[("te", "deflate")]).contains_key("te"));
+    }
+
+    #[test]
+    fn a_length_beside_a_transfer_coding_goes_with_it() {
+        assert!(!sent(&[("transfer-encoding", "chunked"), ("content-length", "4")]).contains_key("content-length"));
+        assert_eq!(sent(&[("content-length", "4")])["content-length"], "4");
     }
 
     #[test]

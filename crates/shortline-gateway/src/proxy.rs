@@ -15,8 +15,8 @@ use crate::headers;
 use crate::in_flight::{Reason, Route};
 use crate::job_type::Named;
 use crate::request_body::{Late, Progress, RequestBody};
-use crate::response_body::{ResponseBody, Streamed};
-use crate::upstream::{Lease, Sent, header_value};
+use crate::response_body::{ResponseBody, Sender, Streamed};
+use crate::upstream::{Sent, header_value};
 
 /// Answers one request of the client at `peer`. Always answers: what goes wrong becomes a refusal.
 pub(crate) async fn handle(
@@ -40,7 +40,7 @@ pub(crate) async fn handle(
     let upstream = gateway.upstream(server);
     headers::to_server(&mut head.headers, &peer, head.uri.authority(), upstream.authority());
     match forward(&gateway, server, to_origin_form(head), body).await {
-        Ok((answer, lease)) => Ok(pass_on(exchange, server, answer, lease)),
+        Ok((answer, sender)) => Ok(pass_on(exchange, server, answer, sender)),
         Err(refusal) => Ok(refuse(exchange, &refusal)),
     }
 }
@@ -99,7 +99,7 @@ async fn forward(
     server: ServerId,
     head: request::Parts,
     mut body: RequestBody,
-) -> Result<(Response<Incoming>, Lease), Refusal> {
+) -> Result<(Response<Incoming>, Sender), Refusal> {
     let upload = body.watch();
     let mut request = Request::from_parts(head, body);
     loop {
@@ -108,7 +108,7 @@ async fn forward(
             Sent::Answer(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 return Err(Refusal::UpstreamError);
             }
-            Sent::Answer(answer) => return Ok((answer, lease)),
+            Sent::Answer(answer) => return Ok((answer, Sender { lease, upload })),
             Sent::Stale(again) => request = again,
             Sent::Failed if upload.is_some_and(|upload| upload.is_broken()) => return Err(Refusal::BadRequest),
             Sent::Failed => return Err(Refusal::UpstreamError),
@@ -144,14 +144,14 @@ fn pass_on(
     mut exchange: Exchange,
     server: ServerId,
     answer: Response<Incoming>,
-    lease: Lease,
+    sender: Sender,
 ) -> Response<ResponseBody> {
     let (mut head, incoming) = answer.into_parts();
     head.version = Version::HTTP_11;
     let gateway = &exchange.gateway;
     headers::to_client(&mut head.headers, gateway.served_by.then(|| gateway.upstream(server).name()));
     exchange.answered(head.status);
-    let body = Streamed::new(incoming, exchange, lease, server);
+    let body = Streamed::new(exchange, server, incoming, sender);
     Response::from_parts(head, ResponseBody::Streamed(body))
 }
 

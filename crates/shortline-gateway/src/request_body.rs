@@ -181,6 +181,11 @@ impl Progress {
         }
     }
 
+    /// Whether the server has all of it.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.stage.load(Relaxed) == Stage::Sent as u8
+    }
+
     /// Whether the client broke off.
     pub(crate) fn is_broken(&self) -> bool {
         self.stage.load(Relaxed) == Stage::Broken as u8

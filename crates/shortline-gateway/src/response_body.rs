@@ -6,6 +6,7 @@
 //! an answer for a whole one.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::exchange::Exchange;
 use crate::outcome::Outcome;
+use crate::request_body::Progress;
 use crate::upstream::Lease;
 
 /// The body of an answer.
@@ -34,11 +36,20 @@ pub(crate) struct Streamed {
     incoming: Incoming,
     exchange: Exchange,
     connection: Option<(Lease, ServerId)>,
+    /// The request's body, if it may still be under way.
+    upload: Option<Arc<Progress>>,
     idle: Duration,
     /// Rings when the server is silent for too long; made when it first pauses.
     alarm: Option<Pin<Box<Sleep>>>,
     /// Whether something came since the alarm was set.
     moved: bool,
+}
+
+/// What an answer comes from: the connection, and the request's body on it.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) lease: Lease,
+    pub(crate) upload: Option<Arc<Progress>>,
 }
 
 /// Why an answer is broken off.
@@ -53,9 +64,11 @@ pub(crate) enum BrokenOff {
 }
 
 impl Streamed {
-    pub(crate) fn new(incoming: Incoming, exchange: Exchange, lease: Lease, server: ServerId) -> Self {
+    pub(crate) fn new(exchange: Exchange, server: ServerId, incoming: Incoming, sender: Sender) -> Self {
+        let Sender { lease, upload } = sender;
         let idle = exchange.gateway.limits.idle;
-        let mut body = Self { incoming, exchange, connection: Some((lease, server)), idle, alarm: None, moved: true };
+        let connection = Some((lease, server));
+        let mut body = Self { incoming, exchange, connection, upload, idle, alarm: None, moved: true };
         if body.incoming.is_end_stream() {
             body.end();
         }
@@ -95,11 +108,14 @@ impl Streamed {
         Poll::Ready(Some(Err(BrokenOff::Idle)))
     }
 
-    /// All of it was read.
+    /// All of it was read. A server that answers before it has the whole request gets no more of it: its connection
+    /// closes instead of lying in the pool half used.
     fn end(&mut self) {
         if let Some((lease, server)) = self.connection.take() {
             self.exchange.complete();
-            self.exchange.gateway.upstream(server).give_back(lease);
+            if self.upload.as_ref().is_none_or(|upload| upload.is_sent()) {
+                self.exchange.gateway.upstream(server).give_back(lease);
+            }
         }
     }
 

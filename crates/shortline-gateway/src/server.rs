@@ -47,10 +47,15 @@ impl Gateway {
         mut shutdown: Shutdown,
         grace: Duration,
     ) -> io::Result<Served> {
-        // Stopped last: it answers while connections drain.
-        let _admin = admin.map(|listener| Admin::start(&self, listener)).transpose()?;
         let mut timekeeper = JoinSet::new();
-        timekeeper.spawn(Arc::clone(&self).keep_time());
+        // Stopped last: it answers while connections drain.
+        let _admin = match admin {
+            Some(listener) => Some(Admin::start(&self, listener)?),
+            None => {
+                timekeeper.spawn(Arc::clone(&self).keep_time());
+                None
+            }
+        };
 
         let builder = auto::Builder::new(TokioExecutor::new());
         let graceful = GracefulShutdown::new();

@@ -47,16 +47,23 @@ struct Pool {
     unused: usize,
 }
 
+/// An open connection; dropping it closes it at once, whatever is under way.
 #[derive(Debug)]
 struct Connection {
     sender: SendRequest<RequestBody>,
     task: AbortHandle,
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 /// A connection in use.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    connection: Option<Connection>,
+    connection: Connection,
     /// Whether it has served requests before.
     reused: bool,
 }
@@ -102,10 +109,10 @@ impl Upstream {
     /// [`Refusal::UpstreamConnect`] if the server cannot be reached within `connect`.
     pub(crate) async fn lease(&self, connect: Duration) -> Result<Lease, Refusal> {
         if let Some(connection) = self.take_idle() {
-            return Ok(Lease { connection: Some(connection), reused: true });
+            return Ok(Lease { connection, reused: true });
         }
         match tokio::time::timeout(connect, self.connect()).await {
-            Ok(Ok(connection)) => Ok(Lease { connection: Some(connection), reused: false }),
+            Ok(Ok(connection)) => Ok(Lease { connection, reused: false }),
             Ok(Err(error)) => {
                 tracing::debug!(server = ?self.name, %error, "cannot connect");
                 Err(Refusal::UpstreamConnect)
@@ -118,11 +125,9 @@ impl Upstream {
     }
 
     /// Takes back a connection whose answer was read to the end.
-    pub(crate) fn give_back(&self, mut lease: Lease) {
-        if let Some(connection) = lease.connection.take()
-            && !connection.sender.is_closed()
-        {
-            self.lock().idle.push(connection);
+    pub(crate) fn give_back(&self, lease: Lease) {
+        if !lease.connection.sender.is_closed() {
+            self.lock().idle.push(lease.connection);
         }
     }
 
@@ -146,7 +151,7 @@ impl Upstream {
         while i > 0 {
             i -= 1;
             if pool.idle[i].sender.is_closed() {
-                pool.idle.remove(i);
+                drop(pool.idle.remove(i));
             } else if pool.idle[i].sender.is_ready() {
                 let connection = pool.idle.remove(i);
                 pool.unused = pool.unused.min(pool.idle.len());
@@ -180,8 +185,7 @@ impl Upstream {
 impl Lease {
     /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> Sent {
-        let connection = self.connection.as_mut().expect("a lease has its connection until it is given back");
-        match connection.sender.try_send_request(request).await {
+        match self.connection.sender.try_send_request(request).await {
             Ok(response) => Sent::Answer(response),
             Err(mut error) => match error.take_message() {
                 Some(request) if self.reused => Sent::Stale(request),
@@ -190,14 +194,6 @@ impl Lease {
                     Sent::Failed
                 }
             },
-        }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(connection) = &self.connection {
-            connection.task.abort();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The command line of Shortline: one fleet file, one command per question.
 
+mod bounds;
 mod emulate;
 mod failure;
 mod fleet_file;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use shortline_core::fleet::settings::Arrivals;
-use shortline_gateway::replay::{self, Estimate, MAX_OUTSTANDING, Options, Report, Source};
+use shortline_gateway::replay::{self, BoundOf, Estimate, LoadOf, MAX_OUTSTANDING, Options, Report, Source};
 use shortline_gateway::trace::{Columns, Trace};
 
 use crate::failure::Failure;
-use crate::fleet_file;
+use crate::{bounds, fleet_file};
 
 /// Send open-loop load to a URL and measure
 ///
@@ -21,9 +21,12 @@ use crate::fleet_file;
 /// fleet gives the bound and the server types beside the trace. The exit status is 0 when the run completed, whatever
 /// the statuses were.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
   shortline replay --target http://127.0.0.1:8080 --fleet examples/image-generation.toml --load 0.8 --duration 20
-  shortline replay --target http://127.0.0.1:8080 --trace requests.csv --requests 9050..11050 --fleet fleet.toml --load 0.5")]
+  shortline replay --target http://127.0.0.1:8080 --trace requests.csv --requests 9050..11050 --fleet fleet.toml --load 0.5"
+)]
 pub(crate) struct Args {
     /// Where to send requests: http://HOST[:PORT][/PATH]
     #[arg(long)]
@@ -79,6 +82,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let bar = progress_bar();
     let moving = bar.clone();
+    let with_fleet = fleet.clone().zip(fleet.clone());
+    let (load_of, bound_of) = with_fleet
+        .map(|(load_fleet, bound_fleet)| -> (LoadOf, BoundOf) {
+            (
+                Box::new(move |offered| bounds::load_of(&load_fleet, offered)),
+                Box::new(move |offered| bounds::fluid(&bound_fleet, offered)),
+            )
+        })
+        .unzip();
     let options = Options {
         speedup: args.speedup,
         load: args.load,
@@ -86,6 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         max_outstanding: args.max_outstanding,
         timeout: Duration::from_secs_f64(args.timeout),
         seed: args.seed,
+        load_of,
+        bound_of,
         progress: Some(Box::new(move |progress| show(&moving, progress))),
         ..Options::new(args.target.clone(), source, fleet)
     };

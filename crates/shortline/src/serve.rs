@@ -13,7 +13,7 @@ use shortline_gateway::{Gateway, Options, shutdown};
 
 use crate::failure::Failure;
 use crate::logging::Log;
-use crate::{fleet_file, logging};
+use crate::{bounds, fleet_file, logging};
 
 /// Run the gateway
 ///
@@ -21,7 +21,10 @@ use crate::{fleet_file, logging};
 /// `model` member of a JSON body, or the host, in the order that `[gateway] job_type_from` gives. SIGTERM drains:
 /// running requests have --grace seconds to finish; a second signal ends at once.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  shortline serve examples/image-generation.toml --emulate --policy jfsq")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example:\n  shortline serve examples/image-generation.toml --emulate --policy jfsq"
+)]
 pub(crate) struct Args {
     /// Fleet file (TOML or JSON)
     fleet: PathBuf,
@@ -71,7 +74,14 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
         None
     };
     let addresses = emulator.as_ref().map(|emulator| emulator.addresses().iter().map(plain_address).collect());
-    let options = Options { policy: args.policy, addresses, seed: args.seed, ..Options::new(Arc::clone(&fleet)) };
+    let time_scale = if args.emulate { fleet.settings().emulate.time_scale } else { 1.0 };
+    let options = Options {
+        policy: args.policy,
+        addresses,
+        seed: args.seed,
+        bound: Some(bounds::for_gateway(time_scale)),
+        ..Options::new(Arc::clone(&fleet))
+    };
     let gateway = Arc::new(Gateway::new(options).map_err(Failure::usage)?);
     let listener = tokio::net::TcpListener::from_std(listen("--listen", args.listen)?).map_err(Failure::run)?;
     let admin = listen("--admin", args.admin)?;

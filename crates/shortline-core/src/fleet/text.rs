@@ -139,5 +139,6 @@ mod tests {
         assert_eq!(text.markable(1..5), 1..2);
         assert_eq!(text.markable(7..7), 6..6);
         assert_eq!(text.markable(900..1000), 8..8);
+        assert_eq!(Text::new("f", &"x".repeat(500)).markable(10..400), 10..10 + LONGEST_MARK);
     }
 }

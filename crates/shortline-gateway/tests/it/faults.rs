@@ -322,3 +322,24 @@ async fn a_client_that_stops_reading_is_let_go_after_idle_s() {
     drop(peer);
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_server_that_answers_before_it_has_the_whole_upload_is_not_used_half_way() {
+    let backend = Backend::scripted(|mut peer, _| async move {
+        peer.try_send("HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno").await.ok()?;
+        // Reads no more, but stays.
+        peer.is_open_for(Duration::from_secs(60)).await;
+        None
+    })
+    .await;
+    let running = one_at(backend.address, |_| {}).await;
+    for _ in 0..10 {
+        let mut peer = Peer::connect(running.address).await;
+        peer.send("POST / HTTP/1.1\r\nhost: h\r\nx-job-type: m\r\ncontent-length: 100000000\r\n\r\nbegin").await;
+        assert_eq!(peer.answer().await.status(), 403);
+        assert_eq!(running.jobs(), 0);
+        assert!(peer.is_closed().await, "what the client still sends is not the next request");
+    }
+    assert_eq!(backend.connections(), 10);
+    running.stop().await;
+}

@@ -158,6 +158,11 @@ impl Peer {
         tokio::time::timeout(PATIENCE, read).await.expect("no answer: a hang")
     }
 
+    /// Keeps the connection open, unread.
+    pub(crate) async fn is_open_for(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
     /// Whether the other end has closed, and nothing more came.
     pub(crate) async fn is_closed(&mut self) -> bool {
         let mut byte = [0];

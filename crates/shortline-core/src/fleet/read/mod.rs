@@ -1,6 +1,6 @@
 //! Reading a fleet file: text in, fleet out, or everything that is wrong with the text.
 //!
-//! The text is parsed into one tree that knows its places ([`document`](super::document)); then each section has its
+//! The text is parsed into one tree that knows its places (`document.rs`); then each section has its
 //! reader here, which takes the keys it knows from the tree. Readers do not stop at a fault: they report it and go
 //! on, so that one run finds all. What a fault only causes is not reported again: an unreadable server type makes no
 //! server's `type` wrong.

@@ -299,6 +299,22 @@ fn json_is_strict_and_shows_its_places_too() {
 }
 
 #[test]
+fn what_json_does_not_allow_is_refused_in_json() {
+    for (from, to, what) in [
+        ("]}", ",]}", "trailing commas are not allowed"),
+        ("1}", "+1}", "unary plus on numbers is not allowed"),
+        ("\"rate\"", "rate", "expected string for object property"),
+        ("\"t\"", "'t'", "single-quoted strings are not allowed"),
+        (",\"rate\"", " \"rate\"", "expected comma"),
+    ] {
+        let text = r#"{"server_type":[{"name":"t","rate":1}]}"#.replacen(from, to, 1);
+        let faults = read(&Source { name: "fleet.json", text: &text }, &files(&[])).unwrap_err();
+        assert_eq!(faults.count(), 1, "{text}");
+        assert!(faults.plain().to_string().contains(what), "{text}: {}", faults.plain());
+    }
+}
+
+#[test]
 fn of_a_file_on_one_long_line_only_the_surroundings_are_shown() {
     let filler: String = (0..500).map(|i| format!("{{\"name\":\"M{i}\",\"rate\":1}},")).collect();
     let text = format!(

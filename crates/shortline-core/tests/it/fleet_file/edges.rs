@@ -83,6 +83,10 @@ fn every_kind_of_graph_makes_a_fleet() {
             "kind = \"well-connected\"\ndelta = 0.5\nepsilon = 0.5\nconfidence = 0.9",
             "WellConnected { delta: 0.5, left_out: Fraction(0.5), confidence: 0.9, seed: 0 }",
         ),
+        (
+            "kind = \"well-connected\"\ndelta = 0.5\nepsilon = 1",
+            "WellConnected { delta: 0.5, left_out: Fraction(1.0), confidence: 0.99, seed: 0 }",
+        ),
         ("kind = \"proportionally-sparse\"\nc = 3", "ProportionallySparse { density: Cap(3.0), seed: 0 }"),
         ("kind = \"proportionally-sparse\"\nc = \"log\"", "ProportionallySparse { density: Log, seed: 0 }"),
         ("kind = \"proportionally-sparse\"\nc = \"sqrt\"\nseed = 3", "ProportionallySparse { density: Sqrt, seed: 3 }"),

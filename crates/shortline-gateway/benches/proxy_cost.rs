@@ -1,0 +1,258 @@
+//! CPU per request of the gateway beside a bare hyper proxy.
+//!
+//! `cargo bench -p shortline-gateway --bench proxy_cost [-- PAIRS SECONDS]`: one fast backend, 64 kept-alive
+//! connections in a closed loop, a 200-byte reply. The proxy under test is a process of its own on core 0, backend
+//! and clients share core 1 (`taskset`); CPU comes from outside, `/proc/PID/task/*/schedstat`. Pairs are interleaved
+//! and the median of their ratios is printed, because a shared machine drifts.
+//!
+//! The bare proxy is hyper's server and hyper-util's pooling client, and nothing else: no job type, no decision, no
+//! header touched but the ones HTTP demands.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program reports by printing and panicking")]
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hyper::service::service_fn;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use shortline_core::Fleet;
+use shortline_core::fleet::settings::{Address, Settings};
+use shortline_core::fleet::{ArrivalRates, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Speed};
+use shortline_core::graph::Edges;
+use shortline_gateway::{Gateway, Options, shutdown};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const CONNECTIONS: usize = 64;
+const WARM_UP: Duration = Duration::from_millis(300);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["bare", listen, backend] => block_on(bare(listen.parse().unwrap(), backend.parse().unwrap())),
+        ["gateway", listen, backend] => block_on(gateway(listen.parse().unwrap(), backend.parse().unwrap())),
+        ["backend", listen] => block_on(backend(listen.parse().unwrap())),
+        ["load", target, kind, seconds] => {
+            block_on(load(target.parse().unwrap(), request(kind), Duration::from_secs_f64(seconds.parse().unwrap())));
+        }
+        [] => compare(9, 2.0),
+        [pairs, seconds] => compare(pairs.parse().unwrap(), seconds.parse().unwrap()),
+        other => panic!("not understood: {other:?}"),
+    }
+}
+
+fn block_on(future: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(future);
+}
+
+/// A process that ends with the benchmark.
+struct Process(Child);
+
+impl Process {
+    fn start(core: &str, arguments: &[&str]) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let mut command = Command::new("taskset");
+        command.args(["-c", core]).arg(program).args(arguments).stdout(Stdio::piped());
+        Self(command.spawn().expect("taskset is there"))
+    }
+
+    /// CPU time of all its threads.
+    fn cpu(&self) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let of_task = |task: std::fs::DirEntry| {
+            let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
+        };
+        Duration::from_nanos(tasks.map(|task| of_task(task.unwrap())).sum())
+    }
+
+    fn output(mut self) -> String {
+        let mut text = String::new();
+        std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut text).unwrap();
+        text
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _: std::io::Result<()> = self.0.kill();
+        let _: std::io::Result<_> = self.0.wait();
+    }
+}
+
+fn free_port() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// Runs the pairs and prints the table.
+fn compare(pairs: usize, seconds: f64) {
+    let (backend, bare, gateway) = (free_port(), free_port(), free_port());
+    let _backend = Process::start("1", &["backend", &backend]);
+    let bare = (Process::start("0", &["bare", &bare, &backend]), bare);
+    let gateway = (Process::start("0", &["gateway", &gateway, &backend]), gateway);
+    std::thread::sleep(Duration::from_millis(300));
+    println!(
+        "| request | bare hyper, µs CPU | gateway, µs CPU | ratio (median of {pairs} pairs) | gateway, requests/s |"
+    );
+    println!("|---|---|---|---|---|");
+    for kind in ["get", "post"] {
+        let (mut costs, mut ratios, mut rates) = ([Vec::new(), Vec::new()], Vec::new(), Vec::new());
+        for _ in 0..pairs {
+            let [a, b] = [&bare, &gateway].map(|(process, address)| measure(process, address, kind, seconds));
+            costs[0].push(a.0);
+            costs[1].push(b.0);
+            ratios.push(b.0 / a.0);
+            rates.push(b.1);
+        }
+        let [bare, gateway] = costs.map(median);
+        println!("| {kind} | {bare:.1} | {gateway:.1} | {:.3} | {:.0} |", median(ratios), median(rates));
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// CPU per request in microseconds, and requests per second.
+fn measure(process: &Process, address: &str, kind: &str, seconds: f64) -> (f64, f64) {
+    let load = Process::start("1", &["load", address, kind, &seconds.to_string()]);
+    std::thread::sleep(WARM_UP);
+    let (before, began) = (process.cpu(), Instant::now());
+    let requests: f64 = load.output().trim().parse().expect("a number of requests");
+    let cpu = process.cpu() - before;
+    let measured = began.elapsed().as_secs_f64();
+    // The load counts from the end of the warm-up on as well.
+    (cpu.as_secs_f64() / requests * 1e6, requests / measured)
+}
+
+fn request(kind: &str) -> Vec<u8> {
+    let body = r#"{"messages":[{"role":"user","content":"a short question"}],"model":"m","stream":false}"#;
+    match kind {
+        "get" => b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\nx-job-type: m\r\naccept: */*\r\n\r\n".to_vec(),
+        "post" => format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes(),
+        other => panic!("no request is called {other}"),
+    }
+}
+
+/// Clients in a closed loop; prints how many answers came after the warm-up.
+async fn load(target: SocketAddr, request: Vec<u8>, duration: Duration) {
+    let answers = Arc::new(AtomicU64::new(0));
+    let request = Arc::new(request);
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let (answers, request) = (Arc::clone(&answers), Arc::clone(&request));
+        clients.spawn(async move {
+            let mut stream = TcpStream::connect(target).await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let mut buffer = vec![0; 4096];
+            loop {
+                stream.write_all(&request).await.unwrap();
+                let mut read = 0;
+                while !buffer[..read].ends_with(b"xyz") {
+                    let n = stream.read(&mut buffer[read..]).await.unwrap();
+                    assert!(n > 0, "an answer broke off: {}", String::from_utf8_lossy(&buffer[..read]));
+                    read += n;
+                }
+                assert!(buffer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&buffer[..read]));
+                answers.fetch_add(1, Relaxed);
+            }
+        });
+    }
+    tokio::time::sleep(WARM_UP).await;
+    let before = answers.load(Relaxed);
+    tokio::time::sleep(duration).await;
+    println!("{}", answers.load(Relaxed) - before);
+    clients.abort_all();
+}
+
+/// Answers every request with 200 bytes, as fast as it can.
+async fn backend(listen: SocketAddr) {
+    let body = format!("{}xyz", "x".repeat(197));
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let answer = Arc::new(answer);
+    let listener = TcpListener::bind(listen).await.unwrap();
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let answer = Arc::clone(&answer);
+        tokio::spawn(async move {
+            let (mut buffer, mut read) = (vec![0; 16384], 0);
+            loop {
+                let Ok(n @ 1..) = stream.read(&mut buffer[read..]).await else { return };
+                read += n;
+                let whole = buffer[..read].ends_with(b"\r\n\r\n") || buffer[..read].ends_with(b"false}");
+                if whole {
+                    read = 0;
+                    if stream.write_all(answer.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Hyper's server and hyper-util's client, nothing between them.
+async fn bare(listen: SocketAddr, backend: SocketAddr) {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    let client = Client::builder(TokioExecutor::new()).build::<_, hyper::body::Incoming>(connector);
+    let authority: http::uri::Authority = backend.to_string().parse().unwrap();
+    let listener = TcpListener::bind(listen).await.unwrap();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (client, authority) = (client.clone(), authority.clone());
+        tokio::spawn(async move {
+            let service = service_fn(|mut request: http::Request<hyper::body::Incoming>| {
+                let mut target = std::mem::take(request.uri_mut()).into_parts();
+                target.scheme = Some(http::uri::Scheme::HTTP);
+                target.authority = Some(authority.clone());
+                *request.uri_mut() = http::Uri::from_parts(target).unwrap();
+                let answer = client.request(request);
+                async { Ok::<_, Infallible>(answer.await.unwrap()) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            // A client that ends its run closes in mid-request.
+            let _: hyper::Result<()> = connection.await;
+        });
+    }
+}
+
+/// The gateway, eight servers, all at the backend's address.
+async fn gateway(listen: SocketAddr, backend: SocketAddr) {
+    let names = |base: &str| Names { base: base.into(), count: None };
+    let address = Address { https: false, host: backend.ip().to_string(), port: backend.port() };
+    let server = |i: usize| ServerParts {
+        names: names(&format!("s{i}")),
+        server_type: i % 2,
+        buffer: None,
+        addresses: vec![address.clone()],
+    };
+    let server_type = |name: &str, rate| ServerTypeParts { name: name.into(), speed: Speed::Rate(rate), slots: 1 };
+    let fleet = Fleet::new(FleetParts {
+        name: "cost".into(),
+        server_types: vec![server_type("fast", 2.0), server_type("slow", 1.0)],
+        servers: (0..8).map(server).collect(),
+        job_types: vec![JobTypeParts { names: names("m"), arrivals: ArrivalRates::Unknown, size: 1.0 }],
+        rates: Vec::new(),
+        edges: Edges::Complete,
+        settings: Settings::default(),
+    });
+    let gateway = Arc::new(Gateway::new(Options::new(Arc::new(fleet.unwrap()))).unwrap());
+    let (_trigger, shutdown) = shutdown();
+    gateway.serve(TcpListener::bind(listen).await.unwrap(), None, shutdown, Duration::ZERO).await.unwrap();
+}
