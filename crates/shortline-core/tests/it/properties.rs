@@ -278,6 +278,22 @@ fn very_long_queues_follow_the_rule() {
     }
 }
 
+/// So many slots that idleness only just, or no longer, shows in a byte.
+#[test]
+fn servers_with_about_254_slots_are_idle_up_to_the_last_one() {
+    for slots in 252..=257 {
+        let types = Draft::default().server_type("fast", 5.0, slots).server_type("slow", 2.0, slots);
+        let draft = (0..6).fold(types, |draft, i| draft.server(&format!("s{i}"), i % 2, None)).job_type("j", 0..5);
+        for least in slots - 2..=slots + 1 {
+            let jobs = (0..6).map(|i| u64::from(least + i / 3)).collect();
+            let scene = Scene { draft: draft.clone(), jobs, down: vec![false; 6] };
+            for policy in policies() {
+                assert_eq!(compare(&scene.ask(policy, 7, affordable)[0]), Ok(()), "{policy}, {least} of {slots} slots");
+            }
+        }
+    }
+}
+
 /// A list longer than one machine word of ties occurs in fleets beyond 2,080 servers only.
 #[test]
 fn long_lists_follow_the_rule() {
@@ -288,7 +304,7 @@ fn long_lists_follow_the_rule() {
         draft = draft.server(&format!("s{i}"), server_type, (i % 7 == 0).then_some(4));
     }
     let draft = draft.job_type("j", (0..70).map(|i| i * 31));
-    for (least, spread) in [(0, 2), (0, 4), (3, 2), (17, 3), (126, 3), (253, 4)] {
+    for (least, spread) in [(0, 2), (0, 4), (3, 2), (17, 3), (126, 3), (300, 4)] {
         let scene = Scene {
             jobs: (0..n as usize).map(|i| if i % 31 == 0 { least + (i as u64 / 31 * 7) % spread } else { 0 }).collect(),
             down: (0..n).map(|i| i % 13 == 0).collect(),
