@@ -79,6 +79,7 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
         policy: args.policy,
         addresses,
         seed: args.seed,
+        time_scale,
         bound: Some(bounds::for_gateway(time_scale)),
         ..Options::new(Arc::clone(&fleet))
     };
@@ -97,7 +98,9 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
     }
     match served.map_err(Failure::run)?.cut_off {
         0 => Ok(()),
-        n => Err(Failure::run(format!("{n} connections were cut off: their requests outlived the grace"))),
+        n => Err(Failure::run(format!(
+            "{n} connections were cut off: their requests outlived the grace, or a second signal ended it"
+        ))),
     }
 }
 

@@ -92,6 +92,7 @@ async fn health_readiness_metrics_and_what_there_is_not() {
         "shortline_decisions_total{kind=\"idle-fastest\"} 1",
         "shortline_decisions_total{kind=\"blocked\"} 0",
         "shortline_response_seconds_count 1",
+        "shortline_response_seconds_bucket{le=\"+Inf\"} 1",
         "shortline_waiting_seconds_bucket{le=\"0.001\"} 1",
         "shortline_decision_seconds_count 1",
         "shortline_in_flight{server=\"s\"} 0",
