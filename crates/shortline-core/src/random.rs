@@ -44,6 +44,17 @@ pub(crate) fn set_bit<R: Rng + ?Sized>(rng: &mut R, mask: u64) -> u32 {
     select(mask, counts, below(rng, (counts >> 56) as u32))
 }
 
+/// [`set_bit`] of a short mask: the same choice in fewer steps.
+#[inline(always)]
+pub(crate) fn set_bit_of_16<R: Rng + ?Sized>(rng: &mut R, mask: u16) -> u32 {
+    let [low, high] = mask.to_le_bytes();
+    let count = |byte: u8| u32::from(BITS_IN_BYTE[byte as usize]);
+    let below_high = count(low);
+    let n = below(rng, below_high + count(high));
+    let (byte, n, place) = if n < below_high { (low, n, 0) } else { (high, n - below_high, 8) };
+    place + u32::from(SELECT_IN_BYTE[byte as usize][n as usize & 7])
+}
+
 /// The position of set bit number `n`, counted from 0.
 #[inline]
 pub(crate) fn nth_set_bit(mask: u64, n: u32) -> u32 {
@@ -72,6 +83,17 @@ fn select(mask: u64, counts: u64, n: u32) -> u32 {
     let byte = (mask >> place) as usize & 0xff;
     place as u32 + u32::from(SELECT_IN_BYTE[byte][(n - before) as usize & 7])
 }
+
+/// Number of set bits of each byte.
+static BITS_IN_BYTE: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = byte.count_ones() as u8;
+        byte += 1;
+    }
+    table
+};
 
 /// Position of set bit number `n` of each byte.
 static SELECT_IN_BYTE: [[u8; 8]; 256] = {
@@ -108,6 +130,16 @@ mod tests {
             for (n, position) in by_counting.enumerate() {
                 assert_eq!(nth_set_bit(mask, n as u32), position, "bit {n} of {mask:#x}");
             }
+        }
+    }
+
+    #[test]
+    fn a_short_mask_is_chosen_from_like_a_long_one() {
+        let mut masks = Generator::seed_from_u64(11);
+        for seed in 0..2000 {
+            let mask = (masks.next_u64() as u16).max(1);
+            let [mut a, mut b] = [seed; 2].map(Generator::seed_from_u64);
+            assert_eq!(set_bit_of_16(&mut a, mask), set_bit(&mut b, u64::from(mask)), "{mask:#x}");
         }
     }
 

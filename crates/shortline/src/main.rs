@@ -7,6 +7,7 @@ mod fleet_file;
 mod logging;
 mod replay;
 mod serve;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ enum Command {
     Emulate(emulate::Args),
     /// Open-loop load against a URL, from a trace or from the fleet file's rates
     Replay(replay::Args),
+    /// Policies side by side against the bound, with confidence intervals
+    Simulate(simulate::Args),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

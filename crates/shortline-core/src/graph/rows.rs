@@ -28,8 +28,22 @@ pub struct Graph {
 #[derive(Clone, Copy, Debug)]
 enum Stored {
     All,
-    List { start: usize, len: u32, groups: usize, group_count: u32 },
-    Bits { start: usize, degree: u32 },
+    /// At most [`LONGEST_SCAN`] servers; bit `i` of `group_starts`: a speed group starts at position `i`.
+    Short {
+        start: usize,
+        len: u32,
+        group_starts: u64,
+    },
+    List {
+        start: usize,
+        len: u32,
+        groups: usize,
+        group_count: u32,
+    },
+    Bits {
+        start: usize,
+        degree: u32,
+    },
 }
 
 /// The servers of one job type, in the form the decision reads.
@@ -48,8 +62,51 @@ pub enum Row<'a> {
 pub struct ServerSet<'a> {
     /// The servers.
     pub servers: &'a [ServerId],
-    /// Where each speed group ends in `servers`; the last entry is the length.
-    pub group_ends: &'a [u32],
+    groups: Groups<'a>,
+}
+
+/// Where the speed groups of a list are.
+#[derive(Clone, Copy, Debug)]
+enum Groups<'a> {
+    /// Bit `i`: a group starts at position `i`.
+    Starts(u64),
+    /// Where each group ends; the last entry is the length of the list.
+    Ends(&'a [u32]),
+}
+
+impl ServerSet<'_> {
+    /// Where the speed group of position `i` ends: the first position of the next group, or the length of the list.
+    /// Without branches for a short list, a binary search for a long one.
+    #[inline(always)]
+    #[must_use]
+    pub fn group_end(&self, i: usize) -> usize {
+        match self.groups {
+            Groups::Starts(starts) => {
+                let later = starts & (u64::MAX << i << 1);
+                (later.trailing_zeros() as usize).min(self.servers.len())
+            }
+            Groups::Ends(ends) => ends[ends.partition_point(|&end| end as usize <= i)] as usize,
+        }
+    }
+
+    /// The bits of `mask` (positions of a list of at most 64) that are in the speed group of its lowest bit. Without
+    /// branches: which group it is, is chance.
+    #[inline(always)]
+    #[must_use]
+    pub fn first_group(&self, mask: u64) -> u64 {
+        match self.groups {
+            Groups::Starts(starts) => {
+                let lowest = mask & mask.wrapping_neg();
+                let later = starts & (lowest << 1).wrapping_neg();
+                // All bits below the first start of a later group; all bits, if there is none.
+                mask & later.wrapping_sub(1) & !later
+            }
+            Groups::Ends(_) => {
+                let end = self.group_end(mask.trailing_zeros() as usize);
+                mask & (u64::MAX >> (64 - end.min(64)))
+            }
+        }
+    }
 }
 
 impl Graph {
@@ -83,7 +140,7 @@ impl Graph {
     pub fn degree(&self, l: usize) -> usize {
         match self.rows[self.row_of[l] as usize] {
             Stored::All => self.servers,
-            Stored::List { len, .. } => len as usize,
+            Stored::Short { len, .. } | Stored::List { len, .. } => len as usize,
             Stored::Bits { degree, .. } => degree as usize,
         }
     }
@@ -94,11 +151,27 @@ impl Graph {
     pub fn row(&self, l: usize) -> Row<'_> {
         match self.rows[self.row_of[l] as usize] {
             Stored::All => Row::All,
+            Stored::Short { start, len, group_starts } => Row::List(ServerSet {
+                servers: &self.list_ids[start..start + len as usize],
+                groups: Groups::Starts(group_starts),
+            }),
             Stored::List { start, len, groups, group_count } => Row::List(ServerSet {
                 servers: &self.list_ids[start..start + len as usize],
-                group_ends: &self.group_ends[groups..groups + group_count as usize],
+                groups: Groups::Ends(&self.group_ends[groups..groups + group_count as usize]),
             }),
             Stored::Bits { start, .. } => Row::Bits(&self.words[start..start + self.servers.div_ceil(64)]),
+        }
+    }
+
+    /// The row of job type `l`, if it is a list of at most [`LONGEST_SCAN`] servers: the question of the hot path.
+    #[inline(always)]
+    pub(crate) fn short_row(&self, l: usize) -> Option<ServerSet<'_>> {
+        match self.rows[self.row_of[l] as usize] {
+            Stored::Short { start, len, group_starts } => Some(ServerSet {
+                servers: &self.list_ids[start..start + len as usize],
+                groups: Groups::Starts(group_starts),
+            }),
+            _ => None,
         }
     }
 
@@ -231,7 +304,9 @@ impl Graph {
     fn stores(&self, row: u32, ids: &[ServerId]) -> bool {
         match self.rows[row as usize] {
             Stored::All => false,
-            Stored::List { start, len, .. } => &self.list_ids[start..start + len as usize] == ids,
+            Stored::Short { start, len, .. } | Stored::List { start, len, .. } => {
+                &self.list_ids[start..start + len as usize] == ids
+            }
             Stored::Bits { start, degree } => {
                 degree as usize == ids.len()
                     && ids.iter().all(|id| self.words[start + id.index() / 64] >> (id.index() % 64) & 1 == 1)
@@ -249,20 +324,22 @@ impl Graph {
     }
 
     fn store_list(&mut self, ids: &[ServerId], rank: &impl Fn(ServerId) -> u16) {
-        let (start, groups) = (self.list_ids.len(), self.group_ends.len());
+        let (start, groups, len) = (self.list_ids.len(), self.group_ends.len(), length(ids));
         self.list_ids.extend_from_slice(ids);
-        for end in 1..=ids.len() {
-            if end == ids.len() || rank(ids[end]) != rank(ids[end - 1]) {
-                self.group_ends.push(u32::try_from(end).expect("a row is no longer than the fleet"));
-            }
+        let starts = (0..ids.len()).filter(|&i| i == 0 || rank(ids[i]) != rank(ids[i - 1]));
+        if ids.len() <= LONGEST_SCAN {
+            let group_starts = starts.fold(0, |bits, i| bits | 1 << i);
+            self.rows.push(Stored::Short { start, len, group_starts });
+        } else {
+            self.group_ends.extend(starts.skip(1).map(|i| length(&ids[..i])).chain([len]));
+            let group_count = length(&self.group_ends[groups..]);
+            self.rows.push(Stored::List { start, len, groups, group_count });
         }
-        let group_count = u32::try_from(self.group_ends.len() - groups).expect("no more groups than servers");
-        self.rows.push(Stored::List { start, len: length(ids), groups, group_count });
     }
 }
 
-fn length(ids: &[ServerId]) -> u32 {
-    u32::try_from(ids.len()).expect("a row is no longer than the fleet")
+fn length<T>(items: &[T]) -> u32 {
+    u32::try_from(items.len()).expect("a row is no longer than the fleet")
 }
 
 /// FNV-1a over the words of a row; collisions only cost a comparison.

@@ -12,7 +12,7 @@ use crate::state::{State, Ties};
 pub struct JoinFastestShortestQueue;
 
 impl Policy for JoinFastestShortestQueue {
-    #[inline]
+    #[inline(always)]
     fn choose<R: Rng>(&mut self, state: &State, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
         state.shortest(job_type, Ties::Fastest, rng)
     }

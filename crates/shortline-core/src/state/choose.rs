@@ -7,11 +7,11 @@ use rand::Rng;
 use wide::u8x16;
 
 use super::level_bits::LevelBits;
-use super::{Buckets, DEEP, NO_ROOM, State};
+use super::{Buckets, DEEP, NO_ROOM, SMALL, State};
 use crate::fleet::SPEED_TOLERANCE;
 use crate::graph::{LONGEST_SCAN, Row, ServerSet};
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
-use crate::random::{below, set_bit};
+use crate::random::{below, set_bit, set_bit_of_16};
 
 /// Who wins among servers that are equal so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,10 +24,18 @@ pub enum Ties {
 
 impl State {
     /// The compatible server with room that has fewest jobs per slot.
-    #[inline]
+    #[inline(always)]
     pub fn shortest<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
+        match self.fleet.graph().short_row(job_type.index()) {
+            Some(set) if set.servers.len() <= 16 => self.shortest_near::<1, R>(set, ties, rng),
+            _ => self.shortest_far(job_type, ties, rng),
+        }
+    }
+
+    /// [`shortest`](Self::shortest) in any row; kept out of line, so that the short row is inlined everywhere.
+    #[inline(never)]
+    fn shortest_far<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
         match self.fleet.graph().row(job_type.index()) {
-            Row::List(set) if set.servers.len() <= 16 => self.shortest_near::<1, R>(set, ties, rng),
             Row::List(set) if set.servers.len() <= LONGEST_SCAN => self.shortest_near::<4, R>(set, ties, rng),
             Row::List(set) => {
                 let level = |i: usize| self.levels[set.servers[i].index()];
@@ -43,12 +51,20 @@ impl State {
     }
 
     /// A compatible idle server.
-    #[inline]
+    #[inline(always)]
     pub fn idle<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
-        match self.fleet.graph().row(job_type.index()) {
-            Row::List(set) if set.servers.len() <= 16 && self.idle_level != NO_ROOM => {
+        match self.fleet.graph().short_row(job_type.index()) {
+            Some(set) if set.servers.len() <= 16 && self.idle_level != NO_ROOM => {
                 self.idle_near::<1, R>(set, ties, rng)
             }
+            _ => self.idle_far(job_type, ties, rng),
+        }
+    }
+
+    /// [`idle`](Self::idle) in any row.
+    #[inline(never)]
+    fn idle_far<R: Rng + ?Sized>(&self, job_type: JobTypeId, ties: Ties, rng: &mut R) -> Option<ServerId> {
+        match self.fleet.graph().row(job_type.index()) {
             Row::List(set) if set.servers.len() <= LONGEST_SCAN && self.idle_level != NO_ROOM => {
                 self.idle_near::<4, R>(set, ties, rng)
             }
@@ -95,10 +111,14 @@ impl State {
         rng: &mut R,
     ) -> Option<ServerId> {
         let near = Near::<B>::gather(set, &self.levels);
+        let shallowest = near.shallowest();
+        if shallowest != 0 {
+            return Some(pick_bit::<B, R>(set, ties, shallowest, rng));
+        }
         match near.least() {
             NO_ROOM => None,
             DEEP => self.shortest_load(set, ties, rng),
-            least => Some(pick_bit(set, ties, near.at_most(least), rng)),
+            least => Some(pick_bit::<B, R>(set, ties, near.at_most(least), rng)),
         }
     }
 
@@ -111,7 +131,7 @@ impl State {
         rng: &mut R,
     ) -> Option<ServerId> {
         let mask = Near::<B>::gather(set, &self.levels).at_most(self.idle_level);
-        (mask != 0).then(|| pick_bit(set, ties, mask, rng))
+        (mask != 0).then(|| pick_bit::<B, R>(set, ties, mask, rng))
     }
 
     /// [`shortest_delay`](Self::shortest_delay) in a row of at most 16 `B` servers with as many slots each.
@@ -131,6 +151,7 @@ impl State {
 
     /// [`shortest`](Self::shortest) by the counts themselves, where levels do not tell.
     #[cold]
+    #[inline(never)]
     fn shortest_load<R: Rng + ?Sized>(&self, set: ServerSet<'_>, ties: Ties, rng: &mut R) -> Option<ServerId> {
         let load = |i: usize| if self.has_room(set.servers[i]) { self.load(set.servers[i]) } else { u64::MAX };
         let least = least(set.servers.len(), load).filter(|&least| least != u64::MAX)?;
@@ -163,8 +184,8 @@ impl State {
     fn least_delays<const B: usize>(&self, job_type: JobTypeId, set: ServerSet<'_>, near: &Near<B>) -> Option<u64> {
         let (mut shortest, mut bits) = (f64::INFINITY, 0);
         let mut start = 0;
-        for &end in set.group_ends {
-            let group = start..end as usize;
+        while start < set.servers.len() {
+            let group = start..set.group_end(start);
             start = group.end;
             let jobs = near.values()[group.clone()].iter().fold(NO_ROOM, |least, &level| least.min(level));
             if jobs == DEEP || self.idle_level == NO_ROOM {
@@ -375,10 +396,23 @@ struct Near<const B: usize>([[u8; 16]; B]);
 impl<const B: usize> Near<B> {
     #[inline(always)]
     fn gather(set: ServerSet<'_>, levels: &[u8]) -> Self {
+        let small = levels.len() == SMALL;
         let mut blocks = [[NO_ROOM; 16]; B];
         let (whole, rest) = set.servers.as_chunks::<16>();
         for (block, servers) in blocks.iter_mut().zip(whole) {
-            *block = servers.map(|server| levels[server.index()]);
+            match levels.first_chunk::<SMALL>() {
+                // The index cannot be out of range, and is not checked.
+                Some(levels) if small => {
+                    for (value, server) in block.iter_mut().zip(servers) {
+                        *value = levels[usize::from(server.index() as u16)];
+                    }
+                }
+                _ => {
+                    for (value, server) in block.iter_mut().zip(servers) {
+                        *value = levels[server.index()];
+                    }
+                }
+            }
         }
         if let Some(block) = blocks.get_mut(whole.len()) {
             for (value, server) in block.iter_mut().zip(rest) {
@@ -398,6 +432,16 @@ impl<const B: usize> Near<B> {
         self.0.iter().fold(u8x16::splat(NO_ROOM), |least, &block| least.min(u8x16::new(block))).reduce_min()
     }
 
+    /// The servers of least level as bits, if that is at most 3; else 0. Few steps one after the other, no branch: the
+    /// four answers are found side by side, and which of them it is, is chance.
+    #[inline(always)]
+    fn shallowest(&self) -> u64 {
+        let [none, one, two, three] = [0, 1, 2, 3].map(|level| self.at_most(level));
+        let few = if none != 0 { none } else { one };
+        let more = if two != 0 { two } else { three };
+        if few != 0 { few } else { more }
+    }
+
     /// Bit `i` says whether the level of server `i` of the row is at most `limit`.
     #[inline(always)]
     fn at_most(&self, limit: u8) -> u64 {
@@ -413,14 +457,15 @@ pub(super) fn least<K: Ord + Copy>(n: usize, value: impl Fn(usize) -> K) -> Opti
     (0..n).map(value).min()
 }
 
-/// Chooses uniformly among the servers of a short row whose bit is set (at least one is); with [`Ties::Fastest`]
+/// Chooses uniformly among the servers of a row of at most 16 `B` whose bit is set (at least one is); with [`Ties::Fastest`]
 /// among those of the first speed group that has any.
 #[inline(always)]
-fn pick_bit<R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, mut mask: u64, rng: &mut R) -> ServerId {
+fn pick_bit<const B: usize, R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, mut mask: u64, rng: &mut R) -> ServerId {
     if ties == Ties::Fastest {
-        mask = first_group(set.group_ends, mask);
+        mask = set.first_group(mask);
     }
-    set.servers[set_bit(rng, mask) as usize]
+    let bit = if B == 1 { set_bit_of_16(rng, mask as u16) } else { set_bit(rng, mask) };
+    set.servers[bit as usize]
 }
 
 /// Chooses uniformly among the servers of `set` that are `wanted` (at least one is); with [`Ties::Fastest`] among
@@ -430,8 +475,7 @@ fn pick<R: Rng + ?Sized>(set: ServerSet<'_>, ties: Ties, wanted: impl Fn(usize) 
         Ties::Uniform => 0..set.servers.len(),
         Ties::Fastest => {
             let first = (0..set.servers.len()).find(|&i| wanted(i)).expect("the caller saw one that is wanted");
-            let group = set.group_ends.partition_point(|&end| end as usize <= first);
-            first..set.group_ends[group] as usize
+            first..set.group_end(first)
         }
     };
     set.servers[nth_wanted(range, wanted, rng)]
@@ -446,12 +490,4 @@ pub(super) fn nth_wanted<R: Rng + ?Sized>(
     let count = range.clone().filter(|&i| wanted(i)).count();
     let n = below(rng, u32::try_from(count).expect("a row is no longer than the fleet"));
     range.filter(|&i| wanted(i)).nth(n as usize).expect("there are more than n of them")
-}
-
-/// The bits of `mask` that are in the speed group of its lowest bit. Without branches: which group it is, is chance.
-#[inline(always)]
-fn first_group(group_ends: &[u32], mask: u64) -> u64 {
-    let lowest = mask.trailing_zeros();
-    let end = group_ends.iter().rev().fold(64, |first, &end| if end > lowest { end } else { first });
-    mask & (u64::MAX >> (64 - end))
 }

@@ -33,6 +33,9 @@ const DEEP: u8 = 254;
 /// Level of a server that takes no more jobs.
 const NO_ROOM: u8 = 255;
 
+/// A fleet of so many servers or fewer has so many levels, the rest unused, so that 16 bits always index one of them.
+const SMALL: usize = 1 << 16;
+
 /// Where a policy lets jobs be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Places {
@@ -96,7 +99,7 @@ impl State {
         let equal_slots = slots.windows(2).all(|pair| pair[0] == pair[1]);
         Self {
             jobs: vec![0; n],
-            levels: vec![0; n],
+            levels: vec![0; n.max(SMALL)],
             equal_capacities,
             limit: capacity.clone(),
             capacity,
@@ -223,7 +226,7 @@ impl State {
 
     /// Recomputes a server's level and moves it in the indexes, after its jobs (`before` until now) or its being up
     /// changed.
-    #[inline]
+    #[inline(always)]
     fn refresh(&mut self, server: ServerId, before: u32) {
         let r = server.index();
         let jobs = self.jobs[r];
@@ -240,7 +243,7 @@ impl State {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn reindex(&mut self, server: ServerId, from: Option<usize>, to: Option<usize>) {
         let server_type = self.fleet.server_type(server);
         if let Some(buckets) = &mut self.buckets {

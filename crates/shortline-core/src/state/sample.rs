@@ -134,10 +134,8 @@ impl<'a> Pool<'a> {
         let graph = state.fleet.graph();
         let kind = match graph.row(job_type.index()) {
             Row::List(set) => {
-                let fast = || match (set.servers.first(), set.group_ends.first()) {
-                    (Some(&server), Some(&end)) if is_fast(state, job_type, state.fleet.server_type(server)) => {
-                        end as usize
-                    }
+                let fast = || match set.servers.first() {
+                    Some(&server) if is_fast(state, job_type, state.fleet.server_type(server)) => set.group_end(0),
                     _ => 0,
                 };
                 PoolKind::List(match among {

@@ -1,0 +1,130 @@
+//! Which engine simulates a policy on a fleet, and the chains it makes.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use shortline_core::fleet::settings::Overflow;
+use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
+use shortline_core::state::Places;
+
+use crate::SimulationError;
+use crate::chain::{Chain, Streams};
+use crate::lumped::{Lumpable, LumpableVisitor, LumpedChain, LumpedClock, with_lumpable};
+use crate::markov::{Clock, MarkovChain};
+use crate::model::Model;
+use crate::report::Engine;
+use crate::tracked::{ThinnedClock, TrackedChain};
+
+/// A fleet, with what the chains of one engine share.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    pub(crate) model: Arc<Model>,
+    clock: OnceLock<Arc<Clock>>,
+    thinned: OnceLock<Arc<ThinnedClock>>,
+    lumped: OnceLock<Option<Arc<LumpedClock>>>,
+    may_lump: bool,
+}
+
+/// Makes a replication from its streams.
+pub(crate) type MakeChain = Box<dyn Fn(Streams) -> Box<dyn Chain> + Send>;
+
+/// A policy ready to be simulated.
+pub(crate) struct Contender {
+    pub(crate) name: String,
+    pub(crate) engine: Engine,
+    pub(crate) why: &'static str,
+    /// Jobs may pile up without end.
+    pub(crate) unbounded: bool,
+    pub(crate) chain: MakeChain,
+}
+
+impl fmt::Debug for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contender").field("name", &self.name).field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+const LUMPED: &str = "exponential sizes, every job type on every server: servers of a type are exchangeable";
+const COUNTS: &str =
+    "exponential sizes, rates that do not depend on the job type, nobody waits in front: counts suffice";
+const RATES: &str = "exponential sizes; rates depend on the job type: each job is followed";
+const LINES: &str = "exponential sizes; jobs may wait in front: each job is followed";
+
+impl Workshop {
+    /// Exchangeable servers are lumped only if they may.
+    pub(crate) fn new(model: Model, may_lump: bool) -> Self {
+        Self {
+            model: Arc::new(model),
+            clock: OnceLock::new(),
+            thinned: OnceLock::new(),
+            lumped: OnceLock::new(),
+            may_lump,
+        }
+    }
+
+    /// Prepares one of the policies that have a name.
+    pub(crate) fn named(&self, spec: PolicySpec) -> Result<Contender, SimulationError> {
+        if self.may_lump
+            && let Some(clock) = self.lumped.get_or_init(|| LumpedClock::new(&self.model).map(Arc::new))
+            && let Some(chain) = with_lumpable(spec, self.model.fleet.server_count(), Lump(&self.model, clock))
+        {
+            let unbounded = self.has_unbounded_servers();
+            return Ok(Contender { name: spec.to_string(), engine: Engine::Lumped, why: LUMPED, unbounded, chain });
+        }
+        Ok(with_policy(spec, &self.model.fleet, Prepare { workshop: self, name: spec.to_string() })?)
+    }
+
+    /// Prepares any policy, on the engine that suits it.
+    pub(crate) fn prepare<P: Policy>(&self, name: String, policy: P) -> Contender {
+        let fleet = &self.model.fleet;
+        let lines = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
+        let unbounded_servers = P::PLACES == Places::Buffers && self.has_unbounded_servers();
+        let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
+        let (why, chain) = if lines || self.model.uniform_rates.is_none() {
+            (if lines { LINES } else { RATES }, self.tracked(policy))
+        } else {
+            (COUNTS, self.counted(policy))
+        };
+        Contender { name, engine: Engine::Markov, why, unbounded, chain }
+    }
+
+    fn has_unbounded_servers(&self) -> bool {
+        self.model.fleet.servers().any(|r| self.model.fleet.buffer(r).is_none())
+    }
+
+    fn counted<P: Policy>(&self, policy: P) -> MakeChain {
+        let model = Arc::clone(&self.model);
+        let clock = Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&model))));
+        Box::new(move |streams| Box::new(MarkovChain::new(&model, &clock, policy.clone(), streams)))
+    }
+
+    fn tracked<P: Policy>(&self, policy: P) -> MakeChain {
+        let model = Arc::clone(&self.model);
+        let clock = Arc::clone(self.thinned.get_or_init(|| Arc::new(ThinnedClock::new(&model))));
+        Box::new(move |streams| Box::new(TrackedChain::new(&model, &clock, policy.clone(), streams)))
+    }
+}
+
+struct Prepare<'a> {
+    workshop: &'a Workshop,
+    name: String,
+}
+
+impl PolicyVisitor for Prepare<'_> {
+    type Output = Contender;
+
+    fn visit<P: Policy>(self, policy: P) -> Self::Output {
+        self.workshop.prepare(self.name, policy)
+    }
+}
+
+struct Lump<'a>(&'a Arc<Model>, &'a Arc<LumpedClock>);
+
+impl LumpableVisitor for Lump<'_> {
+    type Output = MakeChain;
+
+    fn visit<L: Lumpable>(self, rule: L) -> MakeChain {
+        let (model, clock) = (Arc::clone(self.0), Arc::clone(self.1));
+        Box::new(move |streams| Box::new(LumpedChain::new(&model, &clock, rule, streams)))
+    }
+}

@@ -1,0 +1,38 @@
+//! What happens over a long run, with what certainty?
+//!
+//! Simulates the policies of a [`Fleet`](shortline_core::Fleet) side by side, on the very [`Dispatcher`] of the
+//! gateway: [`Simulation`] is asked, [`Report`] is the answer. Sizes are exponential and arrivals Poisson, so that the
+//! fleet is a Markov chain and needs no event calendar:
+//!
+//! - `markov`: counts at each server; uniform fleets. The fast one.
+//! - `tracked`: each job followed; service rates that depend on the job type, lines in front.
+//! - `lumped`: exchangeable servers as counts.
+//!
+//! Every figure has an interval from independent replications ([`Estimate`]); a policy that lets jobs pile up without
+//! end is found and called unstable. Same seed, same report, on any number of threads. No I/O and no clock.
+//!
+//! [`Dispatcher`]: shortline_core::Dispatcher
+
+mod alias;
+mod chain;
+mod engine;
+mod error;
+mod estimate;
+mod histogram;
+mod lumped;
+mod markov;
+mod model;
+mod observe;
+mod record;
+mod report;
+mod response;
+mod rounds;
+mod simulation;
+mod tally;
+mod tracked;
+mod watch;
+
+pub use error::SimulationError;
+pub use estimate::{Estimate, FALSE_ALARM_PER_LOOK};
+pub use report::{Bound, Difference, Engine, JobTypeReport, Means, PolicyReport, Report, ServerTypeReport};
+pub use simulation::{Observer, PerType, Round, Simulation, Unobserved, Until};

@@ -1,0 +1,136 @@
+//! The fast engine: counts only, no event calendar, no time stamps.
+//!
+//! **Clock.** Arrivals of every job type and potential completions of every server tick at constant rates, so the next
+//! tick is one draw from a fixed table ([`Alias`]), whatever the state (uniformisation). A tick at an idle server
+//! changes nothing; it is not an event. A server with `c` slots ticks at `c mu`, and a tick completes a job with
+//! probability `min(jobs, c) / c`. Ticks come at the total rate `R` independently of the state: `n` ticks last `n / R`.
+//!
+//! **Response times.** With exponential sizes and FIFO a job that finds `k` jobs at a server of rate `mu` has a
+//! response time whose law depends on `(k, mu)` only ([`ResponseLaw`]), so counts of (server type, `k`) give the
+//! whole law, and the sum of the means gives each job type's mean: exact conditional expectations instead of
+//! measurements, with less variance.
+//!
+//! **Occupancy.** A server's ticks see it at random times (Wolff, 1982, "Poisson arrivals see time averages").
+//!
+//! For uniform fleets without lines in front. The decisions are the [`Dispatcher`]'s own.
+
+use std::sync::Arc;
+
+use rand::Rng;
+use shortline_core::policy::Policy;
+use shortline_core::random::below;
+use shortline_core::state::State;
+use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId};
+
+use crate::alias::Alias;
+use crate::chain::{Chain, Progress, Streams};
+use crate::model::Model;
+use crate::record::Record;
+use crate::tally::Tally;
+
+/// Ticks of a uniform fleet, the same for all replications.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    table: Alias,
+    /// Ticks per second.
+    rate: f64,
+    slots: Vec<u32>,
+}
+
+impl Clock {
+    pub(crate) fn new(model: &Model) -> Self {
+        let fleet = &model.fleet;
+        let mut weights = model.arrival_rates.clone();
+        let slots = |r| f64::from(fleet.slots(r));
+        weights.extend(model.largest_rates().iter().zip(fleet.servers()).map(|(rate, r)| rate * slots(r)));
+        Self {
+            rate: weights.iter().sum(),
+            table: Alias::new(&weights),
+            slots: fleet.server_types().map(|m| model.slots(m)).collect(),
+        }
+    }
+}
+
+/// One replication.
+#[derive(Debug)]
+pub(crate) struct MarkovChain<P> {
+    model: Arc<Model>,
+    clock: Arc<Clock>,
+    dispatcher: Dispatcher<P, ()>,
+    streams: Streams,
+    tally: Tally,
+    progress: Progress,
+}
+
+impl<P: Policy> MarkovChain<P> {
+    pub(crate) fn new(model: &Arc<Model>, clock: &Arc<Clock>, policy: P, streams: Streams) -> Self {
+        Self {
+            dispatcher: Dispatcher::new(Arc::clone(&model.fleet), policy),
+            streams,
+            tally: Tally::new(model),
+            progress: Progress::default(),
+            model: Arc::clone(model),
+            clock: Arc::clone(clock),
+        }
+    }
+
+    fn state(&self) -> &State {
+        self.dispatcher.state()
+    }
+}
+
+impl<P: Policy> Chain for MarkovChain<P> {
+    fn run(&mut self, events: u64) {
+        let (clock, model) = (&*self.clock, &*self.model);
+        let (fleet, tally, dispatcher) = (&*model.fleet, &mut self.tally, &mut self.dispatcher);
+        let job_types = fleet.job_type_count();
+        let (mut ticks, mut choices) = (self.streams.ticks.clone(), self.streams.choices.clone());
+        let (mut left, mut tick_count) = (events, 0_u64);
+        while left > 0 {
+            tick_count += 1;
+            let outcome = clock.table.draw(ticks.next_u64()) as usize;
+            if outcome < job_types {
+                left -= 1;
+                match dispatcher.route(JobTypeId::new(outcome), || (), &mut choices) {
+                    Decision::Joined(server) => {
+                        let found = dispatcher.state().jobs(server) as usize - 1;
+                        tally.join(model, outcome, fleet.server_type(server).index(), found);
+                    }
+                    Decision::Waiting(_) | Decision::Blocked(_) => tally.block(outcome),
+                }
+            } else {
+                let server = ServerId::new(outcome - job_types);
+                let server_type = fleet.server_type(server).index();
+                let jobs = dispatcher.state().jobs(server);
+                tally.see(model, server_type, jobs as usize);
+                let slots = clock.slots[server_type];
+                if jobs > (if slots == 1 { 0 } else { below(&mut choices, slots) }) {
+                    left -= 1;
+                    dispatcher.complete(server);
+                }
+            }
+        }
+        (self.streams.ticks, self.streams.choices) = (ticks, choices);
+        tally.ticks += tick_count;
+        self.progress.events += events;
+        self.progress.time_s += tick_count as f64 / clock.rate;
+    }
+
+    fn forget(&mut self) {
+        self.tally.forget();
+    }
+
+    fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64, u64)) {
+        self.model.fleet.servers().for_each(|server| visit(u64::from(self.state().jobs(server)), 1));
+    }
+
+    fn lines(&self, _: &mut dyn FnMut(u64)) {}
+
+    fn record(&self) -> Record {
+        self.tally.record(&self.model, self.clock.rate)
+    }
+}

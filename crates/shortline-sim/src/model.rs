@@ -1,0 +1,118 @@
+//! What the engines need to know of a fleet, and whether they can simulate it.
+//!
+//! Both engines here are Markov chains: Poisson arrivals, exponential sizes, first in first out, no failures, exact
+//! and immediate counts. A fleet that asks for more is refused with the section that asks for it.
+
+use std::sync::Arc;
+
+use shortline_core::fleet::Fleet;
+use shortline_core::fleet::settings::{Arrivals, Discipline, Information, SizeLaw};
+use shortline_core::{JobTypeId, ServerId, ServerTypeId};
+
+use crate::SimulationError;
+
+/// A fleet with its arrival rates, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) fleet: Arc<Fleet>,
+    /// 1/s, by job type.
+    pub(crate) arrival_rates: Vec<f64>,
+    /// Their sum.
+    pub(crate) arrival_rate: f64,
+    /// The service rate of one slot by server type, 1/s, where it does not depend on the job type.
+    pub(crate) uniform_rates: Option<Vec<f64>>,
+    /// Servers that hold a job type, by server type.
+    pub(crate) servers_with_work: Vec<usize>,
+}
+
+impl Model {
+    /// Reads the rates of `fleet`, all arrival rates multiplied by `load_factor`.
+    pub(crate) fn new(fleet: &Arc<Fleet>, load_factor: f64) -> Result<Self, SimulationError> {
+        needs_no_general_engine(fleet)?;
+        if !fleet.has_rates() {
+            return Err(SimulationError::RanksOnly);
+        }
+        let rate = |l: JobTypeId| match fleet.arrival_rate(l) {
+            Some(rate) => Ok(rate * load_factor),
+            None => Err(SimulationError::NoArrivalRate { job_type: fleet.job_type_name(l) }),
+        };
+        let arrival_rates: Vec<f64> = fleet.job_types().map(rate).collect::<Result<_, _>>()?;
+        let arrival_rate: f64 = arrival_rates.iter().sum();
+        if !(arrival_rate > 0.0 && arrival_rate.is_finite()) {
+            return Err(SimulationError::NoArrivals { total: arrival_rate });
+        }
+        let first = JobTypeId::new(0);
+        let uniform_rates = fleet
+            .is_uniform()
+            .then(|| fleet.server_types().map(|m| fleet.rate(first, m) / fleet.size(first)).collect());
+        let servers_with_work = servers_with_work(fleet);
+        Ok(Self { fleet: Arc::clone(fleet), arrival_rates, arrival_rate, uniform_rates, servers_with_work })
+    }
+
+    /// `sum lambda size / sum slots rate` over servers with a job type, where the fleet is uniform.
+    pub(crate) fn offered_load(&self) -> Option<f64> {
+        let rates = self.uniform_rates.as_deref()?;
+        let of =
+            |m: ServerTypeId| self.servers_with_work[m.index()] as f64 * f64::from(self.slots(m)) * rates[m.index()];
+        Some(self.arrival_rate / self.fleet.server_types().map(of).sum::<f64>())
+    }
+
+    /// Slots of a server of this type.
+    pub(crate) fn slots(&self, server_type: ServerTypeId) -> u32 {
+        self.fleet.server_type_parts(server_type).slots
+    }
+
+    /// The largest service rate of one slot of each server over the job types it holds, 1/s; 0 for a server that
+    /// holds none. O(edges), and O(types) for a job type that is on every server.
+    pub(crate) fn largest_rates(&self) -> Vec<f64> {
+        let fleet = &self.fleet;
+        if let Some(rates) = &self.uniform_rates {
+            return fleet.servers().map(|r| rates[fleet.server_type(r).index()]).collect();
+        }
+        let mut everywhere = vec![0.0_f64; fleet.server_type_count()];
+        let mut largest = vec![0.0_f64; fleet.server_count()];
+        for l in fleet.job_types() {
+            if fleet.graph().degree(l.index()) == fleet.server_count() {
+                for (best, m) in everywhere.iter_mut().zip(fleet.server_types()) {
+                    *best = best.max(fleet.rate(l, m) / fleet.size(l));
+                }
+            } else {
+                fleet.graph().for_each(l.index(), |r: ServerId| {
+                    largest[r.index()] = largest[r.index()].max(fleet.service_rate(l, r));
+                });
+            }
+        }
+        for (best, r) in largest.iter_mut().zip(fleet.servers()) {
+            *best = best.max(everywhere[fleet.server_type(r).index()]);
+        }
+        largest
+    }
+}
+
+fn servers_with_work(fleet: &Fleet) -> Vec<usize> {
+    let mut works = vec![false; fleet.server_count()];
+    let mut seen = vec![false; fleet.graph().distinct_row_count()];
+    for l in fleet.job_types().map(JobTypeId::index) {
+        if !std::mem::replace(&mut seen[fleet.graph().row_number(l)], true) {
+            fleet.graph().for_each(l, |server| works[server.index()] = true);
+        }
+    }
+    let of = |m| works[fleet.servers_of_type(m)].iter().filter(|works| **works).count();
+    fleet.server_types().map(of).collect()
+}
+
+/// Refuses what only an engine with an event calendar could do.
+fn needs_no_general_engine(fleet: &Fleet) -> Result<(), SimulationError> {
+    let settings = fleet.settings();
+    let asks: [(bool, &'static str, &'static str); 5] = [
+        (settings.service.law != SizeLaw::Exponential, "[service] distribution", "sizes that are not exponential"),
+        (settings.service.discipline != Discipline::Fifo, "[service] discipline", "processor sharing"),
+        (settings.arrivals != Arrivals::Poisson, "[arrivals] process", "arrivals that are not Poisson"),
+        (settings.failures.is_some(), "[failures]", "servers that fail"),
+        (settings.information != Information::default(), "[information]", "delayed or divided information"),
+    ];
+    match asks.into_iter().find(|(asked, ..)| *asked) {
+        Some((_, section, what)) => Err(SimulationError::NeedsGeneralEngine { section, what }),
+        None => Ok(()),
+    }
+}

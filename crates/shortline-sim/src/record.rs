@@ -1,0 +1,76 @@
+//! What one replication counted since its warm-up, and the figures that follow from it.
+
+use crate::histogram::Histogram;
+use crate::response::ResponseLaw;
+
+/// Counts of one replication.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) time_s: f64,
+    pub(crate) job_types: Vec<TypeTally>,
+    pub(crate) law: Law,
+    /// By server type: time (in any unit) that a server of it has `i` jobs.
+    pub(crate) occupancy: Vec<Vec<f64>>,
+    /// Mean number of jobs that wait in front.
+    pub(crate) mean_line: f64,
+}
+
+/// Counts of one job type.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TypeTally {
+    pub(crate) arrivals: u64,
+    pub(crate) blocked: u64,
+    pub(crate) reneged: u64,
+    /// Jobs whose response time is known or expected, and the sum of those times.
+    pub(crate) responses: u64,
+    pub(crate) response_sum_s: f64,
+}
+
+/// The law of response times.
+#[derive(Clone, Debug)]
+pub(crate) enum Law {
+    /// Expected from what jobs found.
+    Counted(ResponseLaw),
+    /// Measured.
+    Measured(Measured),
+}
+
+/// Waiting and response times as measured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) responses: Histogram,
+    /// Jobs that started, of which some had to wait.
+    pub(crate) started: u64,
+    pub(crate) waited: u64,
+    pub(crate) waiting_sum_s: f64,
+    pub(crate) service_sum_s: f64,
+}
+
+/// The law in figures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) waiting_s: f64,
+    pub(crate) service_s: f64,
+    pub(crate) fraction_waiting: f64,
+}
+
+impl Law {
+    /// Means over all jobs; not a number without jobs.
+    pub(crate) fn times(&self) -> Times {
+        let (jobs, waited, waiting, service) = match self {
+            Self::Counted(law) => (law.jobs(), law.waited(), law.waiting_sum_s(), law.service_sum_s()),
+            Self::Measured(law) => (law.started, law.waited, law.waiting_sum_s, law.service_sum_s),
+        };
+        let jobs = jobs as f64;
+        Times { waiting_s: waiting / jobs, service_s: service / jobs, fraction_waiting: waited as f64 / jobs }
+    }
+
+    /// The time that a share `q` of the jobs does not exceed; not a number without jobs.
+    pub(crate) fn quantile_s(&self, q: f64) -> f64 {
+        match self {
+            Self::Counted(law) => law.quantile_s(q),
+            Self::Measured(law) => law.responses.quantile(q),
+        }
+        .unwrap_or(f64::NAN)
+    }
+}

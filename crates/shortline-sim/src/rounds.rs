@@ -1,0 +1,203 @@
+//! The run itself: all policies side by side, in rounds, until all are certain enough.
+//!
+//! 1. **Warm-up.** Every replication starts empty and runs, twice as far each round, until for every policy MSER-5 of
+//!    the number of jobs (averaged over the replications) drops less than half. All of it is then dropped: what is
+//!    measured starts in the second half of a settled run.
+//! 2. **Growth.** After each round every policy whose jobs may pile up is tested for growth; a policy that grows is
+//!    unstable and stops.
+//! 3. **Measuring.** Rounds go on until the intervals of all mean response times are narrow enough, or a limit is
+//!    reached. All policies run equally far.
+//!
+//! Nothing here depends on threads or time: rounds are cut by events, replications are reduced in order.
+
+use rayon::prelude::*;
+
+use crate::chain::{Chain, Streams};
+use crate::engine::Contender;
+use crate::estimate::{self, Estimate};
+use crate::observe::mean_response_s;
+use crate::record::Record;
+use crate::simulation::{Observer, Round, Until};
+use crate::watch::Watch;
+
+/// The warm-up stops growing at this many times its first length, settled or not.
+const LONGEST_WARM_UP: u64 = 256;
+/// Values of the number of jobs in the first round.
+const FIRST_VALUES: u64 = 64;
+
+/// How long to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) replications: usize,
+    /// First length of the warm-up, events per replication.
+    pub(crate) warm_up: u64,
+    pub(crate) until: Until,
+}
+
+/// One policy's replications.
+#[derive(Debug)]
+pub(crate) struct Racer {
+    pub(crate) contender: Contender,
+    lanes: Vec<Lane>,
+    pub(crate) growth_jobs_per_s: Option<f64>,
+    pub(crate) settled: bool,
+    pub(crate) warm_up_events: u64,
+    pub(crate) looks: u32,
+    pub(crate) cpu_s: f64,
+}
+
+#[derive(Debug)]
+struct Lane {
+    chain: Box<dyn Chain>,
+    watch: Watch,
+}
+
+impl Racer {
+    fn new(contender: Contender, plan: &Plan) -> Self {
+        let lane = |replication| Lane {
+            chain: (contender.chain)(Streams::new(plan.seed, replication)),
+            watch: Watch::new((plan.warm_up / FIRST_VALUES).max(1)),
+        };
+        let lanes = (0..plan.replications as u64).map(lane).collect();
+        Self { contender, lanes, growth_jobs_per_s: None, settled: false, warm_up_events: 0, looks: 0, cpu_s: 0.0 }
+    }
+
+    fn is_stable(&self) -> bool {
+        self.growth_jobs_per_s.is_none()
+    }
+
+    /// Runs replication `i` up to `targets[i]` events, warm-up included.
+    fn advance(&mut self, targets: &[u64], observer: &dyn Observer) {
+        let before = observer.cpu_s();
+        self.lanes.par_iter_mut().zip(targets).for_each(|(lane, &target)| {
+            let events = target - lane.chain.progress().events.min(target);
+            lane.watch.run(&mut *lane.chain, events, |events| {
+                observer.advanced(events);
+                !observer.is_stopped()
+            });
+        });
+        self.cpu_s += observer.cpu_s() - before;
+        self.look_for_growth();
+    }
+
+    fn look_for_growth(&mut self) {
+        if !self.contender.unbounded || !self.is_stable() {
+            return;
+        }
+        self.looks += 1;
+        let series: Vec<&[f64]> = self.lanes.iter().map(|lane| lane.watch.norms()).collect();
+        if estimate::grows_without_end(&series) {
+            let slope = |lane: &Lane| {
+                let progress = lane.chain.progress();
+                let step_s = lane.watch.step() as f64 * progress.time_s / progress.events as f64;
+                estimate::slope(lane.watch.jobs()) / step_s
+            };
+            self.growth_jobs_per_s = Some(self.lanes.iter().map(slope).sum::<f64>() / self.lanes.len() as f64);
+        }
+    }
+
+    fn has_settled(&self) -> bool {
+        let values = self.lanes.iter().map(|lane| lane.watch.jobs().len()).min().unwrap_or(0);
+        let at = |i: usize| self.lanes.iter().map(|lane| lane.watch.jobs()[i]).sum::<f64>();
+        let series: Vec<f64> = (0..values).map(at).collect();
+        estimate::mser5(&series).is_some()
+    }
+
+    fn end_warm_up(&mut self, settled: bool) {
+        self.settled = settled;
+        self.warm_up_events = self.events();
+        self.lanes.iter_mut().for_each(|lane| lane.chain.forget());
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.chain.progress().events).sum()
+    }
+
+    pub(crate) fn time_s(&self) -> f64 {
+        self.lanes.iter().map(|lane| lane.chain.progress().time_s).sum()
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record> {
+        self.lanes.iter().map(|lane| lane.chain.record()).collect()
+    }
+
+    pub(crate) fn mean_responses_s(&self) -> Vec<f64> {
+        self.lanes.iter().map(|lane| mean_response_s(&lane.chain.record())).collect()
+    }
+
+    /// Relative half-width of the interval of the mean response time; infinite if there is none.
+    pub(crate) fn relative_error(&self) -> f64 {
+        Estimate::from_observations(&self.mean_responses_s())
+            .map_or(f64::INFINITY, |estimate| estimate.relative_half_width())
+    }
+}
+
+/// Runs the contenders; they come back in their order.
+pub(crate) fn run(contenders: Vec<Contender>, plan: &Plan, observer: &dyn Observer) -> Vec<Racer> {
+    let mut race = Race {
+        racers: contenders.into_iter().map(|contender| Racer::new(contender, plan)).collect(),
+        plan: *plan,
+        observer,
+    };
+    let warm_up = race.warm_up();
+    race.measure(warm_up);
+    race.racers
+}
+
+struct Race<'a> {
+    racers: Vec<Racer>,
+    plan: Plan,
+    observer: &'a dyn Observer,
+}
+
+impl Race<'_> {
+    fn runs_on(&self) -> bool {
+        !self.observer.is_stopped() && self.racers.iter().any(Racer::is_stable)
+    }
+
+    fn advance(&mut self, targets: &[u64]) {
+        for racer in self.racers.iter_mut().filter(|racer| racer.is_stable()) {
+            racer.advance(targets, self.observer);
+        }
+    }
+
+    /// Returns its length, events per replication.
+    fn warm_up(&mut self) -> u64 {
+        let mut length = self.plan.warm_up;
+        loop {
+            self.advance(&vec![length; self.plan.replications]);
+            let settled = self.racers.iter().all(|racer| !racer.is_stable() || racer.has_settled());
+            if settled || !self.runs_on() || length >= LONGEST_WARM_UP * self.plan.warm_up {
+                let settled = settled && !self.observer.is_stopped();
+                self.racers.iter_mut().for_each(|racer| racer.end_warm_up(settled));
+                return length;
+            }
+            length *= 2;
+        }
+    }
+
+    fn measure(&mut self, warm_up: u64) {
+        let r = self.plan.replications as u64;
+        // Events to be counted, over all replications.
+        let (limit, error) = match self.plan.until {
+            Until::Events(events) => (events, 0.0),
+            Until::RelativeError { error, most_events } => (most_events, error),
+        };
+        let mut counted = limit.min(r * warm_up.max(3 * self.plan.warm_up));
+        loop {
+            // The first replications take one more where it does not divide.
+            let target = |i| warm_up + counted / r + u64::from(i < counted % r);
+            self.advance(&(0..r).map(target).collect::<Vec<_>>());
+            let widest = self.racers.iter().filter(|racer| racer.is_stable()).map(Racer::relative_error);
+            let widest = widest.fold(0.0, f64::max);
+            self.observer.round_ended(&Round { counted_events: counted, widest_relative_error: widest });
+            if !self.runs_on() || counted >= limit || widest <= error {
+                return;
+            }
+            // The half-width shrinks like the square root of the length.
+            let wanted = (1.1 * (widest / error).powi(2)).clamp(1.2, 2.0);
+            counted = limit.min((counted as f64 * wanted).ceil() as u64);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! A simulation as one asks for it: which fleet, which policies, how certain, from which seed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use shortline_core::JobTypeId;
+use shortline_core::fleet::Fleet;
+use shortline_core::policy::{Policy, PolicySpec};
+
+use crate::SimulationError;
+use crate::engine::{Contender, Workshop};
+use crate::estimate::{Estimate, FALSE_ALARM_PER_LOOK};
+use crate::model::Model;
+use crate::observe;
+use crate::report::{Difference, PolicyReport, Report};
+use crate::rounds::{self, Plan, Racer};
+
+/// When to stop.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Until {
+    /// When exactly this many events were counted per policy, the warm-up not among them.
+    Events(u64),
+    /// When every policy's mean response time has an interval of at most this relative half-width.
+    RelativeError {
+        /// Half-width over mean.
+        error: f64,
+        /// Most events to be counted per policy before giving up.
+        most_events: u64,
+    },
+}
+
+/// Which job types the report lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PerType {
+    /// The most frequent ones.
+    Top(usize),
+    /// All.
+    All,
+}
+
+/// What a round brought.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Round {
+    /// Events counted so far per policy.
+    pub counted_events: u64,
+    /// The largest relative half-width of the policies' mean response times.
+    pub widest_relative_error: f64,
+}
+
+/// Looks on while a simulation runs, and may stop it. The defaults see nothing and stop nothing.
+pub trait Observer: Sync {
+    /// So many more events were simulated; called from all threads.
+    fn advanced(&self, events: u64) {
+        let _ = events;
+    }
+    /// A round ended.
+    fn round_ended(&self, round: &Round) {
+        let _ = round;
+    }
+    /// Whether to stop now. The report is of what there is, not converged.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+    /// CPU time of the process so far; the simulator itself reads no clock.
+    fn cpu_s(&self) -> f64 {
+        0.0
+    }
+}
+
+/// Sees nothing and stops nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {}
+
+/// Prepares a policy of one's own for a fleet.
+type Prepare = dyn Fn(&Workshop, String) -> Contender;
+
+enum Rule {
+    Named(PolicySpec),
+    Own { name: String, prepare: Box<Prepare> },
+}
+
+/// A simulation to be run.
+///
+/// ```
+/// use std::sync::Arc;
+/// use shortline_core::fleet::*;
+/// use shortline_core::graph::Edges;
+/// use shortline_sim::{Simulation, Until};
+///
+/// # let parts = FleetParts {
+/// #     name: "two servers".into(),
+/// #     server_types: vec![ServerTypeParts { name: "A10".into(), speed: Speed::Rate(1.0), slots: 1 }],
+/// #     servers: vec![ServerParts { names: Names { base: "gpu".into(), count: Some(2) }, server_type: 0, buffer: None, addresses: vec![] }],
+/// #     job_types: vec![JobTypeParts { names: Names { base: "m".into(), count: None }, arrivals: ArrivalRates::Each(1.0), size: 1.0 }],
+/// #     rates: vec![], edges: Edges::Complete, settings: Settings::default(),
+/// # };
+/// // Two servers of rate 1, one job type at 1/s.
+/// let fleet = Arc::new(Fleet::new(parts)?);
+/// let report = Simulation::new(&fleet)
+///     .policy("central".parse()?)
+///     .policy("random".parse()?)
+///     .seed(1)
+///     .until(Until::Events(1_000_000))
+///     .run()?;
+/// let mean_s = |i: usize| report.policies[i].means.as_ref().unwrap().mean_response_s.unwrap().mean;
+/// assert!((mean_s(0) - 4.0 / 3.0).abs() < 0.03, "M/M/2 at load 1/2");
+/// assert!((mean_s(1) - 2.0).abs() < 0.05, "M/M/1 at load 1/2");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Simulation {
+    fleet: Arc<Fleet>,
+    rules: Vec<Rule>,
+    seed: u64,
+    until: Until,
+    load_factor: f64,
+    threads: Option<usize>,
+    per_type: PerType,
+    may_lump: bool,
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation").field("seed", &self.seed).field("until", &self.until).finish_non_exhaustive()
+    }
+}
+
+impl Simulation {
+    /// Simulates this fleet: to 1 % with seed 0, on all cores, with the fleet's own arrival rates.
+    #[must_use]
+    pub fn new(fleet: &Arc<Fleet>) -> Self {
+        Self {
+            fleet: Arc::clone(fleet),
+            rules: Vec::new(),
+            seed: 0,
+            until: Until::RelativeError { error: 0.01, most_events: 2_000_000_000 },
+            load_factor: 1.0,
+            threads: None,
+            per_type: PerType::Top(100),
+            may_lump: true,
+        }
+    }
+
+    /// One more policy. Without any, the fleet's own is taken.
+    #[must_use]
+    pub fn policy(mut self, policy: PolicySpec) -> Self {
+        self.rules.push(Rule::Named(policy));
+        self
+    }
+
+    /// One more policy, of your own.
+    ///
+    /// ```
+    /// use rand::Rng;
+    /// use shortline_core::policy::Policy;
+    /// use shortline_core::state::State;
+    /// use shortline_core::{JobTypeId, ServerId};
+    /// use shortline_sim::{Simulation, Until};
+    ///
+    /// /// The shortest queue; ties to whoever comes first in the row.
+    /// #[derive(Clone, Debug)]
+    /// struct FirstShortest;
+    ///
+    /// impl Policy for FirstShortest {
+    ///     fn choose<R: Rng>(&mut self, state: &State, l: JobTypeId, _: &mut R) -> Option<ServerId> {
+    ///         let mut best = None;
+    ///         state.fleet().graph().for_each(l.index(), |server| {
+    ///             if state.has_room(server) && best.is_none_or(|(load, _)| state.load(server) < load) {
+    ///                 best = Some((state.load(server), server));
+    ///             }
+    ///         });
+    ///         best.map(|(_, server)| server)
+    ///     }
+    /// }
+    ///
+    /// # use std::sync::Arc;
+    /// # use shortline_core::{fleet::*, graph::Edges};
+    /// # let parts = FleetParts {
+    /// #     name: "four servers".into(),
+    /// #     server_types: vec![ServerTypeParts { name: "A10".into(), speed: Speed::Rate(1.0), slots: 1 }],
+    /// #     servers: vec![ServerParts { names: Names { base: "gpu".into(), count: Some(4) }, server_type: 0, buffer: None, addresses: vec![] }],
+    /// #     job_types: vec![JobTypeParts { names: Names { base: "m".into(), count: None }, arrivals: ArrivalRates::Each(3.0), size: 1.0 }],
+    /// #     rates: vec![], edges: Edges::Complete, settings: Settings::default(),
+    /// # };
+    /// # let fleet = Arc::new(Fleet::new(parts)?);
+    /// let report = Simulation::new(&fleet)
+    ///     .own_policy("first shortest", FirstShortest)
+    ///     .policy("jsq".parse()?)
+    ///     .until(Until::Events(400_000))
+    ///     .run()?;
+    /// // On equal servers it does not matter who wins a tie.
+    /// let ratio = report.differences[0].mean_response_ratio.unwrap().mean;
+    /// assert!((ratio - 1.0).abs() < 0.02);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn own_policy<P: Policy>(mut self, name: impl Into<String>, policy: P) -> Self {
+        let prepare = move |workshop: &Workshop, name: String| workshop.prepare(name, policy.clone());
+        self.rules.push(Rule::Own { name: name.into(), prepare: Box::new(prepare) });
+        self
+    }
+
+    /// The seed; the same seed gives the same report, on any number of threads.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// When to stop.
+    #[must_use]
+    pub fn until(mut self, until: Until) -> Self {
+        self.until = until;
+        self
+    }
+
+    /// Multiplies all arrival rates.
+    #[must_use]
+    pub fn load_factor(mut self, factor: f64) -> Self {
+        self.load_factor = factor;
+        self
+    }
+
+    /// Number of threads; all cores by default.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Which job types the report lists; the 100 most frequent by default.
+    #[must_use]
+    pub fn per_type(mut self, per_type: PerType) -> Self {
+        self.per_type = per_type;
+        self
+    }
+
+    /// Whether exchangeable servers may be simulated as counts (they are by default); if not, the dispatcher decides
+    /// there too.
+    #[must_use]
+    pub fn lump(mut self, may_lump: bool) -> Self {
+        self.may_lump = may_lump;
+        self
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`SimulationError`] naming what of the fleet or the options cannot be simulated.
+    pub fn run(&self) -> Result<Report, SimulationError> {
+        self.run_observed(&Unobserved)
+    }
+
+    /// Runs it, looked on by `observer`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_observed(&self, observer: &dyn Observer) -> Result<Report, SimulationError> {
+        self.check_options()?;
+        let workshop = Workshop::new(Model::new(&self.fleet, self.load_factor)?, self.may_lump);
+        let contenders = self.contenders(&workshop)?;
+        let plan = Plan::new(&self.fleet, self.seed, self.until);
+        let racers = self.pool()?.install(|| rounds::run(contenders, &plan, observer));
+        Ok(self.report(&workshop.model, &plan, &racers))
+    }
+
+    fn check_options(&self) -> Result<(), SimulationError> {
+        let fault = |option, value, range| Err(SimulationError::Option { option, value, range });
+        match self.until {
+            Until::Events(0) => fault("the number of events", 0.0, "at least 1"),
+            Until::RelativeError { error, .. } if !(error > 0.0 && error < 1.0) => {
+                fault("the relative error", error, "between 0 and 1")
+            }
+            _ if !(self.load_factor > 0.0 && self.load_factor.is_finite()) => {
+                fault("the load factor", self.load_factor, "positive and finite")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn contenders(&self, workshop: &Workshop) -> Result<Vec<Contender>, SimulationError> {
+        if self.rules.is_empty() {
+            let own = self.fleet.settings().policy.ok_or(SimulationError::NoPolicy)?;
+            return Ok(vec![workshop.named(own)?]);
+        }
+        let prepare = |rule: &Rule| match rule {
+            Rule::Named(spec) => workshop.named(*spec),
+            Rule::Own { name, prepare } => Ok(prepare(workshop, name.clone())),
+        };
+        self.rules.iter().map(prepare).collect()
+    }
+
+    fn pool(&self) -> Result<rayon::ThreadPool, SimulationError> {
+        let threads = self.threads.unwrap_or(0);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.map_err(|error| SimulationError::Threads { threads, why: error.to_string() })
+    }
+
+    fn report(&self, model: &Model, plan: &Plan, racers: &[Racer]) -> Report {
+        let job_types = self.listed_job_types(model);
+        let graph = self.fleet.graph();
+        Report {
+            fleet: self.fleet.name().to_owned(),
+            servers: self.fleet.server_count(),
+            job_types: self.fleet.job_type_count(),
+            edges: graph.edge_count(),
+            offered_load: model.offered_load(),
+            policies: racers.iter().map(|racer| self.policy_report(model, plan, racer, &job_types)).collect(),
+            differences: differences(racers),
+        }
+    }
+
+    fn policy_report(&self, model: &Model, plan: &Plan, racer: &Racer, job_types: &[JobTypeId]) -> PolicyReport {
+        let unstable = racer.growth_jobs_per_s.is_some();
+        let error = match self.until {
+            Until::Events(_) => DEFAULT_ERROR,
+            Until::RelativeError { error, .. } => error,
+        };
+        PolicyReport {
+            policy: racer.contender.name.clone(),
+            engine: racer.contender.engine,
+            engine_why: racer.contender.why,
+            unstable,
+            growth_jobs_per_s: racer.growth_jobs_per_s,
+            false_alarm_rate: f64::from(racer.looks) * FALSE_ALARM_PER_LOOK,
+            converged: !unstable && racer.settled && racer.relative_error() <= error,
+            means: (!unstable).then(|| observe::means(model, &racer.records(), job_types)),
+            bound: None,
+            why: None,
+            ratio_to_bound: None,
+            events: racer.events(),
+            warmup_events: racer.warm_up_events,
+            simulated_s: racer.time_s(),
+            cpu_s: racer.cpu_s,
+            replications: plan.replications,
+            seed: self.seed,
+        }
+    }
+
+    fn listed_job_types(&self, model: &Model) -> Vec<JobTypeId> {
+        let mut job_types: Vec<JobTypeId> = self.fleet.job_types().collect();
+        let rate = |l: &JobTypeId| model.arrival_rates[l.index()];
+        job_types.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then(a.cmp(b)));
+        if let PerType::Top(most) = self.per_type {
+            job_types.truncate(most);
+        }
+        job_types
+    }
+}
+
+/// What counts as converged where the number of events was given.
+const DEFAULT_ERROR: f64 = 0.01;
+
+fn differences(racers: &[Racer]) -> Vec<Difference> {
+    let responses: Vec<Vec<f64>> = racers.iter().map(Racer::mean_responses_s).collect();
+    let stable = |i: usize| racers[i].growth_jobs_per_s.is_none();
+    let pairs = (0..racers.len()).flat_map(|i| (i + 1..racers.len()).map(move |j| (i, j)));
+    pairs
+        .filter(|&(i, j)| stable(i) && stable(j))
+        .map(|(i, j)| Difference {
+            a: racers[i].contender.name.clone(),
+            b: racers[j].contender.name.clone(),
+            mean_response_ratio: Estimate::from_observations(
+                &responses[i].iter().zip(&responses[j]).map(|(a, b)| a / b).collect::<Vec<f64>>(),
+            ),
+        })
+        .collect()
+}
+
+impl Plan {
+    /// More replications make better intervals, fewer take less memory and warm-up: 16, fewer for large fleets,
+    /// whose servers average among themselves.
+    fn new(fleet: &Fleet, seed: u64, until: Until) -> Self {
+        let servers = fleet.server_count();
+        let replications = match servers.max(fleet.job_type_count()) {
+            0..20_000 => 16,
+            20_000..200_000 => 8,
+            _ => 4,
+        };
+        // About ten mean service times of a busy fleet, and enough to say anything of a small one.
+        let warm_up = (20 * servers as u64).max(12_000);
+        Self { seed, replications, warm_up, until }
+    }
+}

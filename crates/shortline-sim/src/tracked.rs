@@ -1,0 +1,312 @@
+//! The engine that follows each job: service rates that depend on the job type, and lines in front.
+//!
+//! **Clock.** As in [`markov`](crate::markov), but each server ticks at the largest rate of the job types it holds, and
+//! a tick that meets a job of type `l` completes it with probability `mu_lr / largest` (thinning). The types of a
+//! server's jobs stand in a ring in the order they came. Time itself is drawn: exponential gaps between the ticks.
+//!
+//! **Response times.** Waiting is measured, service expected: a job that starts after waiting `w` adds `w + 1 / mu_lr`
+//! to the means. Percentiles are of the measured response times.
+//!
+//! **Lines.** A job that waits in front keeps its arrival time with its ticket; `queue_timeout_s` cancels the ticket
+//! when its time has come, between two ticks.
+//!
+//! **Occupancy.** Time averages, one addition per change of a server.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rand::Rng;
+use shortline_core::policy::Policy;
+use shortline_core::random::{Generator, below};
+use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId, Started, Ticket};
+
+use crate::alias::Alias;
+use crate::chain::{Chain, Progress, Streams};
+use crate::model::Model;
+use crate::record::{Law, Measured, Record, TypeTally};
+
+/// Ticks of any fleet, the same for all replications.
+#[derive(Debug)]
+pub(crate) struct ThinnedClock {
+    table: Alias,
+    /// Ticks per second.
+    rate: f64,
+    /// Largest service rate of one slot, by server.
+    largest: Vec<f64>,
+    /// Mean size by job type.
+    sizes: Vec<f64>,
+    /// By server type.
+    slots: Vec<u32>,
+}
+
+impl ThinnedClock {
+    pub(crate) fn new(model: &Model) -> Self {
+        let fleet = &model.fleet;
+        let largest = model.largest_rates();
+        let mut weights = model.arrival_rates.clone();
+        weights.extend(largest.iter().zip(fleet.servers()).map(|(rate, r)| rate * f64::from(fleet.slots(r))));
+        Self {
+            rate: weights.iter().sum(),
+            table: Alias::new(&weights),
+            largest,
+            sizes: fleet.job_types().map(|l| fleet.size(l)).collect(),
+            slots: fleet.server_types().map(|m| model.slots(m)).collect(),
+        }
+    }
+}
+
+/// One replication.
+#[derive(Debug)]
+pub(crate) struct TrackedChain<P> {
+    dispatcher: Dispatcher<P, f64>,
+    ticks: Generator,
+    choices: Generator,
+    gaps: Generator,
+    rest: Rest,
+}
+
+/// Everything but the dispatcher and the streams.
+#[derive(Debug)]
+struct Rest {
+    model: Arc<Model>,
+    clock: Arc<ThinnedClock>,
+    now_s: f64,
+    events: u64,
+    /// Jobs at each server: first those in service, then those that wait, in the order they came.
+    jobs: Vec<VecDeque<Job>>,
+    timeout_s: Option<f64>,
+    /// When which ticket gives up, in the order of time; tickets that were served since are among them.
+    deadlines: VecDeque<(f64, Ticket, usize)>,
+    tally: Tally,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    arrived_s: f64,
+    job_type: u32,
+}
+
+/// What is counted since the warm-up.
+#[derive(Debug)]
+struct Tally {
+    since_s: f64,
+    job_types: Vec<TypeTally>,
+    measured: Measured,
+    /// By server type and number of jobs: seconds.
+    occupancy: Vec<Vec<f64>>,
+    /// When each server last changed.
+    changed_s: Vec<f64>,
+    line_area_s: f64,
+}
+
+impl<P: Policy> TrackedChain<P> {
+    pub(crate) fn new(model: &Arc<Model>, clock: &Arc<ThinnedClock>, policy: P, streams: Streams) -> Self {
+        let fleet = &model.fleet;
+        let Streams { ticks, choices, gaps } = streams;
+        let rest = Rest {
+            now_s: 0.0,
+            events: 0,
+            jobs: vec![VecDeque::new(); fleet.server_count()],
+            timeout_s: fleet.settings().lines.timeout_s,
+            deadlines: VecDeque::new(),
+            tally: Tally::new(model, 0.0),
+            model: Arc::clone(model),
+            clock: Arc::clone(clock),
+        };
+        Self { dispatcher: Dispatcher::new(Arc::clone(fleet), policy), ticks, choices, gaps, rest }
+    }
+
+    fn arrive(&mut self, job_type: usize) {
+        let now_s = self.rest.now_s;
+        self.rest.tally.job_types[job_type].arrivals += 1;
+        match self.dispatcher.route(JobTypeId::new(job_type), || now_s, &mut self.choices) {
+            Decision::Joined(server) => self.rest.join(server, job_type, now_s),
+            Decision::Waiting(ticket) => {
+                if let Some(timeout_s) = self.rest.timeout_s {
+                    self.rest.deadlines.push_back((now_s + timeout_s, ticket, job_type));
+                }
+            }
+            Decision::Blocked(_) => self.rest.tally.job_types[job_type].blocked += 1,
+        }
+    }
+
+    /// A tick at a server; whether it completes a job.
+    fn serve(&mut self, server: ServerId) -> bool {
+        let m = self.rest.model.fleet.server_type(server);
+        let slots = self.rest.clock.slots[m.index()];
+        let slot = below(&mut self.choices, slots) as usize;
+        let Some(&job) = self.rest.jobs[server.index()].get(slot) else { return false };
+        let rate = self.rest.rate(job.job_type as usize, server);
+        let largest = self.rest.clock.largest[server.index()];
+        if rate < largest && unit(&mut self.choices) * largest >= rate {
+            return false;
+        }
+        self.rest.leave(server, slot, slots as usize);
+        if let Some(Started { job: arrived_s, job_type, server, .. }) = self.dispatcher.complete(server) {
+            self.rest.join(server, job_type.index(), arrived_s);
+        }
+        true
+    }
+
+    /// Time passes until the next tick; those whose time is up before give up.
+    fn wait_for_tick(&mut self) {
+        let next_s = self.rest.now_s - unit(&mut self.gaps).ln() / self.rest.clock.rate;
+        let waiting = self.dispatcher.waiting_total();
+        if waiting > 0 {
+            self.rest.tally.line_area_s += waiting as f64 * (next_s - self.rest.now_s);
+            while let Some(&(deadline_s, ticket, job_type)) = self.rest.deadlines.front()
+                && deadline_s <= next_s
+            {
+                self.rest.deadlines.pop_front();
+                if self.dispatcher.cancel(ticket).is_some() {
+                    self.rest.tally.job_types[job_type].reneged += 1;
+                    self.rest.tally.line_area_s -= next_s - deadline_s;
+                }
+            }
+        } else {
+            self.rest.deadlines.clear();
+        }
+        self.rest.now_s = next_s;
+    }
+}
+
+/// A uniform number in (0, 1).
+#[inline]
+fn unit(rng: &mut Generator) -> f64 {
+    ((rng.next_u64() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+}
+
+impl Rest {
+    /// `mu_lr`, 1/s.
+    #[inline]
+    fn rate(&self, job_type: usize, server: ServerId) -> f64 {
+        let fleet = &self.model.fleet;
+        fleet.rate(JobTypeId::new(job_type), fleet.server_type(server)) / self.clock.sizes[job_type]
+    }
+
+    fn join(&mut self, server: ServerId, job_type: usize, arrived_s: f64) {
+        self.changes(server);
+        let m = self.model.fleet.server_type(server);
+        let jobs = &mut self.jobs[server.index()];
+        jobs.push_back(Job {
+            arrived_s,
+            job_type: u32::try_from(job_type).expect("job types are numbered in 32 bits"),
+        });
+        if jobs.len() <= self.clock.slots[m.index()] as usize {
+            self.start(server, job_type, arrived_s);
+        }
+    }
+
+    fn leave(&mut self, server: ServerId, slot: usize, slots: usize) {
+        self.changes(server);
+        let jobs = &mut self.jobs[server.index()];
+        let next = jobs.remove(slots);
+        let job = match next {
+            Some(next) => Some(std::mem::replace(&mut jobs[slot], next)),
+            None => jobs.swap_remove_back(slot),
+        };
+        let job = job.expect("the caller saw a job in this slot");
+        self.tally.measured.responses.add(self.now_s - job.arrived_s);
+        if let Some(next) = next {
+            self.start(server, next.job_type as usize, next.arrived_s);
+        }
+    }
+
+    fn start(&mut self, server: ServerId, job_type: usize, arrived_s: f64) {
+        let (waiting_s, service_s) = (self.now_s - arrived_s, 1.0 / self.rate(job_type, server));
+        let law = &mut self.tally.measured;
+        law.started += 1;
+        law.waited += u64::from(waiting_s > 0.0);
+        law.waiting_sum_s += waiting_s;
+        law.service_sum_s += service_s;
+        let tally = &mut self.tally.job_types[job_type];
+        tally.responses += 1;
+        tally.response_sum_s += waiting_s + service_s;
+    }
+
+    /// The number of jobs at a server is about to change.
+    fn changes(&mut self, server: ServerId) {
+        let m = self.model.fleet.server_type(server);
+        self.tally.occupy(m.index(), self.jobs[server.index()].len(), server.index(), self.now_s);
+    }
+}
+
+impl Tally {
+    fn new(model: &Model, now_s: f64) -> Self {
+        let fleet = &model.fleet;
+        Self {
+            since_s: now_s,
+            job_types: vec![TypeTally::default(); fleet.job_type_count()],
+            measured: Measured::default(),
+            occupancy: vec![Vec::new(); fleet.server_type_count()],
+            changed_s: vec![now_s; fleet.server_count()],
+            line_area_s: 0.0,
+        }
+    }
+
+    fn occupy(&mut self, server_type: usize, jobs: usize, server: usize, now_s: f64) {
+        let times = &mut self.occupancy[server_type];
+        if jobs >= times.len() {
+            times.resize(jobs + 1, 0.0);
+        }
+        times[jobs] += now_s - self.changed_s[server];
+        self.changed_s[server] = now_s;
+    }
+}
+
+impl<P: Policy> Chain for TrackedChain<P> {
+    fn run(&mut self, events: u64) {
+        let job_types = self.rest.model.fleet.job_type_count();
+        let mut left = events;
+        while left > 0 {
+            self.wait_for_tick();
+            let outcome = self.rest.clock.table.draw(self.ticks.next_u64()) as usize;
+            if outcome < job_types {
+                self.arrive(outcome);
+                left -= 1;
+            } else if self.serve(ServerId::new(outcome - job_types)) {
+                left -= 1;
+            }
+        }
+        self.rest.events += events;
+    }
+
+    fn forget(&mut self) {
+        self.rest.tally = Tally::new(&self.rest.model, self.rest.now_s);
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { events: self.rest.events, time_s: self.rest.now_s }
+    }
+
+    fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64, u64)) {
+        self.rest.jobs.iter().for_each(|jobs| visit(jobs.len() as u64, 1));
+    }
+
+    fn lines(&self, visit: &mut dyn FnMut(u64)) {
+        if self.dispatcher.waiting_total() > 0 {
+            let job_types = self.rest.model.fleet.job_types();
+            job_types.for_each(|l| visit(self.dispatcher.waiting(l) as u64));
+        }
+    }
+
+    fn record(&self) -> Record {
+        let (tally, now_s) = (&self.rest.tally, self.rest.now_s);
+        let mut occupancy = tally.occupancy.clone();
+        for (server, (jobs, changed_s)) in self.rest.jobs.iter().zip(&tally.changed_s).enumerate() {
+            let times = &mut occupancy[self.rest.model.fleet.server_type(ServerId::new(server)).index()];
+            if jobs.len() >= times.len() {
+                times.resize(jobs.len() + 1, 0.0);
+            }
+            times[jobs.len()] += now_s - changed_s;
+        }
+        let time_s = now_s - tally.since_s;
+        Record {
+            time_s,
+            job_types: tally.job_types.clone(),
+            law: Law::Measured(tally.measured.clone()),
+            occupancy,
+            mean_line: tally.line_area_s / time_s,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Unstable is called unstable, and nothing else is.
+//!
+//! 20 random fleets at 0.95 and 1.05 of their largest load. False alarms: at most 1e-5 a look, some ten looks a run.
+
+use std::sync::Arc;
+
+use rand::{Rng, SeedableRng};
+use shortline_core::Fleet;
+use shortline_core::graph::Edges;
+use shortline_core::random::{Generator, below};
+use shortline_sim::{PolicyReport, Simulation, Until};
+use shortline_theory::stability;
+
+use crate::fleets::{fleet, policy};
+
+fn random_fleet(seed: u64) -> Arc<Fleet> {
+    let mut rng = Generator::seed_from_u64(seed);
+    let (servers, job_types) = (4 + below(&mut rng, 12), 2 + below(&mut rng, 10) as usize);
+    let slow = 1 + below(&mut rng, servers - 1);
+    let arrivals: Vec<f64> = (0..job_types).map(|_| 0.2 + (rng.next_u64() >> 40) as f64 / 2.0_f64.powi(24)).collect();
+    let row = |rng: &mut Generator| (0..1 + below(rng, 4)).map(|_| below(rng, servers)).collect::<Vec<_>>();
+    let edges = Edges::from_rows((0..job_types).map(|_| row(&mut rng)).collect::<Vec<_>>());
+    fleet(&[(1.0, 1, servers - slow), (0.4, 1, slow)], &arrivals).edges(edges).build()
+}
+
+fn at_load(fleet: &Arc<Fleet>, name: &str, load: f64) -> PolicyReport {
+    let largest = stability::analyse(fleet).unwrap().max_load_factor;
+    let simulation = Simulation::new(fleet)
+        .policy(policy(name))
+        .seed(5)
+        .load_factor(load * largest)
+        .until(Until::RelativeError { error: 0.05, most_events: 200_000_000 });
+    simulation.run().unwrap().policies.remove(0)
+}
+
+#[test]
+fn below_the_largest_load_twenty_fleets_are_stable() {
+    for seed in 0..20 {
+        let report = at_load(&random_fleet(seed), "jsq", 0.95);
+        assert!(!report.unstable, "fleet {seed} grows by {:?} jobs/s", report.growth_jobs_per_s);
+        assert!(report.converged, "fleet {seed} did not converge");
+    }
+}
+
+#[test]
+fn above_the_largest_load_twenty_fleets_are_unstable() {
+    for seed in 0..20 {
+        let report = at_load(&random_fleet(seed), "jsq", 1.05);
+        assert!(report.unstable, "fleet {seed} is called stable: {:?}", report.means.unwrap().mean_response_s);
+        assert!(report.growth_jobs_per_s.unwrap() > 0.0);
+        assert!(report.means.is_none());
+    }
+}
+
+/// A server reached by its own job type and, as fallback, by everybody's random choices: at 0.9 of the largest load
+/// `jfsq` keeps it free, `jfiq` does not.
+#[test]
+fn a_random_fallback_can_be_unstable_where_the_fleet_is_stable() {
+    let mut rng = Generator::seed_from_u64(9);
+    let rows: Vec<Vec<u32>> = (0..12).map(|_| (0..6).map(|_| below(&mut rng, 24)).collect()).collect();
+    let fleet = fleet(&[(1.0, 1, 6), (0.2, 1, 18)], &[0.5; 12]).edges(Edges::from_rows(rows)).build();
+    assert!(at_load(&fleet, "jfiq", 0.9).unstable);
+    assert!(!at_load(&fleet, "jfsq", 0.9).unstable);
+}
+
+#[test]
+fn lines_in_front_grow_without_end_too() {
+    let overloaded = fleet(&[(1.0, 1, 3)], &[3.2]).build();
+    let report = at_load(&overloaded, "central", 1.1);
+    assert!(report.unstable);
+    let growth = report.growth_jobs_per_s.unwrap();
+    assert!((growth / 0.3 - 1.0).abs() < 0.1, "3.3 come, 3 go: {growth}/s");
+}

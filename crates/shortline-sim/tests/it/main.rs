@@ -1,0 +1,10 @@
+//! Integration tests of the simulator.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
+
+mod engines;
+mod exact;
+mod fleets;
+mod growth;
+mod queues;
+mod refusals;
+mod reproducible;
