@@ -3,6 +3,8 @@
 //! ```text
 //! cargo run --release --example read_fleet -- fleet.toml
 //! ```
+
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures real time")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
 use std::path::Path;

@@ -51,6 +51,8 @@ pub struct Options {
     pub policy: Option<PolicySpec>,
     /// Where the servers are, by [`ServerId`]; `None`: where the fleet says.
     pub addresses: Option<Vec<Address>>,
+    /// Real seconds per second of the fleet file: 1, unless the servers are emulated at another pace.
+    pub time_scale: f64,
     /// Seed of the random choices.
     pub seed: u64,
     /// The bound shown in `/status`.
@@ -61,7 +63,7 @@ impl Options {
     /// A fleet as its file says, seed 0, no bound.
     #[must_use]
     pub fn new(fleet: Arc<Fleet>) -> Self {
-        Self { fleet, policy: None, addresses: None, seed: 0, bound: None }
+        Self { fleet, policy: None, addresses: None, time_scale: 1.0, seed: 0, bound: None }
     }
 }
 
@@ -71,6 +73,7 @@ impl fmt::Debug for Options {
             .field("fleet", &self.fleet.name())
             .field("policy", &self.policy)
             .field("addresses", &self.addresses)
+            .field("time_scale", &self.time_scale)
             .field("seed", &self.seed)
             .field("bound", &self.bound.is_some())
             .finish()
@@ -84,7 +87,7 @@ pub enum StartError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// A server without address.
-    #[error("server `{server}` has no address, and neither have {others} others; give every [[server]] an `address`")]
+    #[error("server `{server}` has no address{}; give every [[server]] an `address`", and_others(*.others))]
     NoAddress {
         /// The first one.
         server: String,
@@ -109,6 +112,10 @@ pub enum StartError {
         /// Its address.
         address: Address,
     },
+}
+
+fn and_others(others: usize) -> String {
+    if others == 0 { String::new() } else { format!(", and neither have {others} more") }
 }
 
 /// `[timeouts]` as durations.
@@ -146,6 +153,8 @@ pub struct Gateway {
     pub(crate) drain_rates: Rates,
     pub(crate) no_capacity_status: StatusCode,
     pub(crate) served_by: bool,
+    /// Real seconds per second of the fleet file.
+    time_scale: f64,
     pub(crate) bound: Option<BoundFn>,
     pub(crate) started: Instant,
     pub(crate) draining: AtomicBool,
@@ -166,7 +175,7 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] if fleet, policy and addresses do not make one.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let Options { fleet, policy, addresses, seed, bound } = options;
+        let Options { fleet, policy, addresses, time_scale, seed, bound } = options;
         let settings = fleet.settings();
         let policy = policy.or(settings.policy).unwrap_or(PolicySpec::Jfsq);
         let no_capacity_status =
@@ -180,6 +189,7 @@ impl Gateway {
             drain_rates: Rates::new(fleet.server_count()),
             no_capacity_status,
             served_by: settings.gateway.served_by,
+            time_scale,
             bound,
             started: Instant::now(),
             draining: AtomicBool::new(false),
@@ -239,7 +249,7 @@ impl Gateway {
         });
         match (measured > 0.0, fleet.has_rates()) {
             (true, _) => measured,
-            (false, true) => written,
+            (false, true) => written / self.time_scale,
             (false, false) => 1.0,
         }
     }

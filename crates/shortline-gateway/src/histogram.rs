@@ -49,7 +49,7 @@ impl Histogram {
     /// Writes it in seconds.
     pub(crate) fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
         let counts = self.counts.each_ref().map(|count| count.load(Relaxed));
-        let bound = |i| if i < BUCKETS { (self.first_ns << i) as f64 * 1e-9 } else { f64::MAX };
+        let bound = |i| if i < BUCKETS { (self.first_ns << i) as f64 * 1e-9 } else { f64::INFINITY };
         let buckets: Vec<(f64, u64)> = counts.iter().enumerate().map(|(i, &count)| (bound(i), count)).collect();
         let sum_s = self.sum_ns.load(Relaxed) as f64 * 1e-9;
         encoder.encode_histogram::<NoLabelSet>(sum_s, counts.iter().sum(), &buckets, None)

@@ -221,9 +221,10 @@ mod tests {
         assert_eq!(progress.late(IDLE, FIRST), Late::NotBefore(begin + IDLE));
         tokio::time::advance(Duration::from_secs(59)).await;
         progress.note(Stage::Server);
+        tokio::time::advance(Duration::from_secs(1)).await;
         progress.note(Stage::Client);
         assert_eq!(progress.late(IDLE, FIRST), Late::NotBefore(begin + Duration::from_secs(119)));
-        tokio::time::advance(IDLE).await;
+        tokio::time::advance(Duration::from_secs(59)).await;
         assert_eq!(progress.late(IDLE, FIRST), Late::Client);
         progress.note(Stage::Server);
         tokio::time::advance(IDLE).await;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
@@ -57,7 +57,9 @@ impl Gateway {
             }
         };
 
-        let builder = auto::Builder::new(TokioExecutor::new());
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        // A client has this long for the head of a request, and an idle connection as long until the next one.
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.idle);
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         loop {

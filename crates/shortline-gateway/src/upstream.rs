@@ -198,9 +198,19 @@ impl Lease {
     }
 }
 
-/// A name as a header value; what a header cannot carry becomes `?`.
+/// A name as a header value, in UTF-8; control characters, which a header cannot carry, become `?`.
 pub(crate) fn header_value(name: &str) -> HeaderValue {
-    let printable = |c: char| if c == ' ' || c.is_ascii_graphic() { c } else { '?' };
-    let name: String = name.chars().map(printable).collect();
-    HeaderValue::try_from(name).expect("printable ASCII is a header value")
+    let name: String = name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    HeaderValue::try_from(name).expect("a header value is any text without control characters")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::header_value;
+
+    #[test]
+    fn names_travel_in_utf_8_and_never_with_control_characters() {
+        assert_eq!(header_value("wörd-3").as_bytes(), "wörd-3".as_bytes());
+        assert_eq!(header_value("a\r\nx: y").as_bytes(), b"a??x: y");
+    }
 }

@@ -130,21 +130,30 @@ impl Reduced {
         self.groups[group].slots * self.speed(0, group)
     }
 
+    /// All slots of a fleet of product form, fastest first, as (work per second of a slot, slots).
+    pub(crate) fn slots_by_speed(&self) -> Vec<(f64, f64)> {
+        merged((0..self.groups.len()).map(|g| (self.speed(0, g), self.groups[g].slots)).collect())
+    }
+
     /// All slots with the largest `mu_lr` (1/s) over the job types they hold, fastest first, as (rate, slots).
     pub(crate) fn slots_fastest_first(&self) -> Vec<(f64, f64)> {
         let best = |g: usize| {
             let ports = self.graph.column(g).iter().map(|&(p, _)| p as usize);
             ports.map(|p| self.speed(p, g) / self.ports[p].least_job).fold(0.0, f64::max)
         };
-        let mut classes: Vec<(f64, f64)> = (0..self.groups.len()).map(|g| (best(g), self.groups[g].slots)).collect();
-        classes.sort_by(|a, b| b.0.total_cmp(&a.0));
-        classes.dedup_by(|next, kept| {
-            let same = speeds_equal(next.0, kept.0);
-            kept.1 += if same { next.1 } else { 0.0 };
-            same
-        });
-        classes
+        merged((0..self.groups.len()).map(|g| (best(g), self.groups[g].slots)).collect())
     }
+}
+
+/// (speed, slots) sorted by speed, the fastest first, equal speeds as one.
+fn merged(mut classes: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    classes.sort_by(|a, b| b.0.total_cmp(&a.0));
+    classes.dedup_by(|next, kept| {
+        let same = speeds_equal(next.0, kept.0);
+        kept.1 += if same { next.1 } else { 0.0 };
+        same
+    });
+    classes
 }
 
 /// Arrival rates by job type.
@@ -309,4 +318,68 @@ fn ports(fleet: &Fleet, product_form: bool) -> (Vec<u32>, Vec<usize>) {
     };
     let port_of = (0..fleet.job_type_count()).map(port).collect();
     (port_of, first_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use shortline_core::fleet::{
+        ArrivalRates, FleetParts, JobTypeParts, Names, RateOverride, ServerParts, ServerTypeParts, Settings,
+    };
+    use shortline_core::graph::Edges;
+
+    use super::*;
+
+    /// Six servers, the first four of rate 1, the others of rate 2; four job types of rate 1.
+    fn parts(edges: Edges, rates: Vec<RateOverride>) -> Reduced {
+        let names = |base: &str, count| Names { base: base.into(), count: Some(count) };
+        let server_type = |name: &str, rate| ServerTypeParts { name: name.into(), speed: Speed::Rate(rate), slots: 1 };
+        let servers = |name: &str, count, server_type| {
+            let names = names(name, count);
+            ServerParts { names, server_type, buffer: None, addresses: vec![] }
+        };
+        let job_types = JobTypeParts { names: names("j", 4), arrivals: ArrivalRates::Each(1.0), size: 1.0 };
+        let fleet = Fleet::new(FleetParts {
+            name: String::new(),
+            server_types: vec![server_type("slow", 1.0), server_type("fast", 2.0)],
+            servers: vec![servers("a", 4, 0), servers("b", 2, 1)],
+            job_types: vec![job_types],
+            rates,
+            edges,
+            settings: Settings::default(),
+        });
+        Reduced::new(&fleet.expect("the fleet is right")).expect("the fleet has rates and edges")
+    }
+
+    fn shape(reduced: &Reduced) -> (usize, usize, usize) {
+        (reduced.ports.len(), reduced.groups.len(), reduced.graph.edge_count())
+    }
+
+    #[test]
+    fn a_complete_graph_is_one_port_and_a_group_per_server_type() {
+        assert_eq!(shape(&parts(Edges::Complete, vec![])), (1, 2, 2));
+    }
+
+    #[test]
+    fn servers_merge_when_their_type_and_all_their_job_types_agree() {
+        let rows = Edges::from_rows([vec![0, 1, 4], vec![0, 1, 2], vec![0, 1, 4], vec![5]]);
+        let reduced = parts(rows, vec![]);
+        // Ports {0, 2}, {1}, {3}; groups {a-0, a-1}, {a-2}, {b-0}, {b-1}; a-3 holds nothing.
+        assert_eq!(shape(&reduced), (3, 4, 5));
+        assert_eq!(reduced.port_of, [0, 1, 0, 2]);
+        let mut sizes: Vec<usize> = reduced.groups.iter().map(|group| group.servers).collect();
+        sizes.sort_unstable();
+        assert_eq!(sizes, [1, 1, 1, 2]);
+        assert_eq!(reduced.group_of.iter().filter(|group| group.is_none()).count(), 1);
+    }
+
+    #[test]
+    fn without_product_form_job_types_of_different_speed_stay_apart() {
+        let reversed = vec![
+            RateOverride { job_type: 0, server_type: 0, rate: 4.0 },
+            RateOverride { job_type: 2, server_type: 0, rate: 4.0 },
+        ];
+        let reduced = parts(Edges::Complete, reversed);
+        assert!(matches!(reduced.speeds, Speeds::PerPort(_)));
+        assert_eq!(reduced.port_of, [0, 1, 0, 1]);
+    }
 }

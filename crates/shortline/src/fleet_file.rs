@@ -13,8 +13,9 @@ const WARNINGS_SHOWN: usize = 10;
 
 /// Reads a fleet file; `-` is standard input. Warnings go to standard error.
 pub(crate) fn open(path: &Path) -> Result<Arc<Fleet>, Failure> {
-    let name = path.display().to_string();
-    let text = if name == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+    let is_stdin = path == Path::new("-");
+    let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
+    let text = if is_stdin { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
     let text = text.map_err(|error| Failure::usage(format!("cannot read the fleet file `{name}`: {error}")))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let loaded = read(&Source { name: &name, text: &text }, &|file| std::fs::read_to_string(folder.join(file)))

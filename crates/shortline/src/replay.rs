@@ -21,15 +21,18 @@ use crate::{bounds, fleet_file};
 /// fleet gives the bound and the server types beside the trace. The exit status is 0 when the run completed, whatever
 /// the statuses were.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
   shortline replay --target http://127.0.0.1:8080 --fleet examples/image-generation.toml --load 0.8 --duration 20
-  shortline replay --target http://127.0.0.1:8080 --trace requests.csv --requests 9050..11050 --fleet fleet.toml --load 0.5")]
+  shortline replay --target http://127.0.0.1:8080 --trace requests.csv --requests 9050..11050 --fleet fleet.toml --load 0.5"
+)]
 pub(crate) struct Args {
-    /// Where to send requests: http://HOST[:PORT][/PATH]
+    /// Where to send requests: `http://HOST[:PORT][/PATH]`
     #[arg(long)]
     target: replay::Target,
-    /// Recorded requests as CSV: arrival_s,job_type[,service_s]
-    #[arg(long, required_unless_present = "fleet")]
+    /// Recorded requests as CSV: `arrival_s,job_type[,service_s]`
+    #[arg(long)]
     trace: Option<PathBuf>,
     /// Fleet file: Poisson arrivals at its rates, or beside --trace its loads, bound and server types
     #[arg(long)]
@@ -65,6 +68,10 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.trace.is_none() && args.fleet.is_none() {
+        let message = "nothing to send: give --trace CSV, --fleet FLEET (Poisson arrivals at its rates), or both";
+        return Err(Failure::usage(message));
+    }
     let fleet = args.fleet.as_deref().map(fleet_file::open).transpose()?;
     let source = match &args.trace {
         Some(path) => {
@@ -164,7 +171,9 @@ fn print(report: &Report, json: bool) -> Result<(), Failure> {
     for server_type in &report.per_server_type {
         table.add_row(vec![format!("share of {}", server_type.name), format!("{:.1} %", 100.0 * server_type.share)]);
     }
-    table.add_row(vec!["misrouted".to_owned(), report.misrouted.to_string()]);
+    if !report.per_server_type.is_empty() {
+        table.add_row(vec!["misrouted".to_owned(), report.misrouted.to_string()]);
+    }
     println!("{table}");
     if (report.time_scale - 1.0).abs() > 0.0 {
         println!("times are as measured; one second of the fleet file lasted {} s", report.time_scale);

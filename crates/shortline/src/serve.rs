@@ -21,7 +21,10 @@ use crate::{bounds, fleet_file, logging};
 /// `model` member of a JSON body, or the host, in the order that `[gateway] job_type_from` gives. SIGTERM drains:
 /// running requests have --grace seconds to finish; a second signal ends at once.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  shortline serve examples/image-generation.toml --emulate --policy jfsq")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example:\n  shortline serve examples/image-generation.toml --emulate --policy jfsq"
+)]
 pub(crate) struct Args {
     /// Fleet file (TOML or JSON)
     fleet: PathBuf,
@@ -76,6 +79,7 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
         policy: args.policy,
         addresses,
         seed: args.seed,
+        time_scale,
         bound: Some(bounds::for_gateway(time_scale)),
         ..Options::new(Arc::clone(&fleet))
     };
@@ -94,7 +98,9 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
     }
     match served.map_err(Failure::run)?.cut_off {
         0 => Ok(()),
-        n => Err(Failure::run(format!("{n} connections were cut off: their requests outlived the grace"))),
+        n => Err(Failure::run(format!(
+            "{n} connections were cut off: their requests outlived the grace, or a second signal ended it"
+        ))),
     }
 }
 

@@ -94,7 +94,11 @@ fn check(parts: &FleetParts, servers: &NameIndex, job_types: &NameIndex) -> Resu
             }
         }
     }
+    let ranked = parts.server_types.iter().find(|t| matches!(t.speed, Speed::Rank(_)));
     for r in &parts.rates {
+        if let Some(ranked) = ranked {
+            return Err(FleetError::MixedSpeeds { rated: job_types.name(r.job_type), ranked: ranked.name.clone() });
+        }
         dangling("job type", r.job_type, job_types.len())?;
         dangling("server type", r.server_type, parts.server_types.len())?;
         positive("rate", &job_types.name(r.job_type), r.rate)?;

@@ -167,10 +167,10 @@ pub enum FleetError {
         /// The name.
         name: String,
     },
-    /// Some server types have a rate and others a rank.
-    #[error("server types `{rated}` and `{ranked}` mix `rate` and `rank`; give all of them one or the other")]
+    /// Some speeds are rates and others ranks.
+    #[error("`{rated}` has a `rate` and server type `{ranked}` a `rank`; give all speeds as one or the other")]
     MixedSpeeds {
-        /// A type with a rate.
+        /// A server type, or the job type of a `[[rate]]`, with a rate.
         rated: String,
         /// A type with a rank.
         ranked: String,

@@ -1,7 +1,7 @@
 //! The compatibility graph: which server may serve which job type.
 //!
 //! Two shapes, for two moments. [`Edges`] is the graph as it is written or generated: for each job type the servers
-//! in the *file's* order. [`Graph`] is the graph as the dispatcher reads it: rows of [`ServerId`]s, fastest first for
+//! in the *file's* order. [`Graph`] is the graph as the dispatcher reads it: rows of [server ids](crate::ServerId), fastest first for
 //! the job type, equal rows stored once. A complete graph of a million servers and a million job types is one row.
 
 pub mod generate;

@@ -269,8 +269,12 @@ impl GraphBuilder {
         if ids.len() == self.graph.servers && !ids.is_empty() {
             return self.push_full();
         }
-        ids.sort_unstable_by_key(|&id| ((order.rank)(id), id));
         let as_bits = ids.len() > LONGEST_SCAN && ids.len() >= self.graph.servers / 32;
+        if as_bits {
+            ids.sort_unstable();
+        } else {
+            ids.sort_unstable_by_key(|&id| ((order.rank)(id), id));
+        }
         // A bitset does not depend on the order; a list does.
         let order_stored = if as_bits { u32::MAX } else { order.order };
         let candidates = self.known.entry(hash_row(order_stored, ids)).or_default();

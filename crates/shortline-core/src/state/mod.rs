@@ -3,12 +3,12 @@
 //!
 //! **Levels.** Servers are compared by jobs per slot, in integers: with `w_r = lcm(slots) / slots_r`, server `a` is
 //! shorter than `b` iff `jobs_a w_a < jobs_b w_b`. One byte a server, its level, answers nearly every question:
-//! `jobs w` if that is below [`DEEP`], `DEEP` for that much or more, [`NO_ROOM`] while it takes no more jobs (full or
+//! `jobs w` if that is below `DEEP`, `DEEP` for that much or more, `NO_ROOM` while it takes no more jobs (full or
 //! down). Sixteen neighbours are one vector, a million servers one megabyte. Only where the best of a row is `DEEP` are
 //! the counts themselves compared.
 //!
 //! **Three kinds of rows, three ways to look.** A list is scanned; a bitset row is intersected with bitsets of equal
-//! job counts ([`level_bits`]); a job type on every server reads sorted buckets ([`buckets`]). The last two are kept
+//! job counts (`level_bits`); a job type on every server reads sorted buckets (`buckets`). The last two are kept
 //! only where the graph has such rows.
 
 mod buckets;

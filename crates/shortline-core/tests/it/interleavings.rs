@@ -4,7 +4,7 @@
 //! order of arrival. After every operation both say the same about every server, line and ticket; every decision is
 //! one that the policy's rule allows in the true state; and every waiting job starts when and where it should.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ struct Truth {
     jobs: u64,
     running: Vec<(ServerKey, String)>,
     waiting: Vec<(u64, Ticket, String)>,
-    down: HashSet<String>,
+    down: BTreeSet<String>,
     tickets: HashSet<Ticket>,
     cancelled: Vec<Ticket>,
 }
@@ -114,7 +114,7 @@ impl Truth {
             jobs: 0,
             running: vec![],
             waiting: vec![],
-            down: HashSet::new(),
+            down: BTreeSet::new(),
             tickets: HashSet::new(),
             cancelled: vec![],
         }

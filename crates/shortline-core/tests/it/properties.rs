@@ -17,7 +17,7 @@ use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
 use shortline_core::random::Generator;
 use shortline_core::{Dispatcher, Fleet, JobTypeId};
 
-use crate::fleets::{Asked, Draft, Scene, policies};
+use crate::fleets::{Asked, Draft, DraftServer, Scene, policies};
 use crate::rules::Law;
 
 fn cases(cases: u32) -> ProptestConfig {
@@ -31,7 +31,7 @@ fn draft(servers: impl Strategy<Value = usize>) -> impl Strategy<Value = Draft> 
     let types = prop_oneof![
         4 => prop::collection::vec((rate(), 1..=3_u32), 1..=4),
         1 => prop::collection::vec((rate(), Just(2_u32)), 1..=4),
-        1 => prop::collection::vec((rate(), prop::sample::select(vec![7_u32, 9, 11])), 3..=5),
+        1 => (rate(), rate(), rate()).prop_map(|(a, b, c)| vec![(a, 7_u32), (b, 9), (c, 11)]),
     ];
     (types, servers, any::<u64>()).prop_map(|(types, n, seed)| {
         let mut rng = Generator::seed_from_u64(seed);
@@ -60,17 +60,18 @@ fn draft(servers: impl Strategy<Value = usize>) -> impl Strategy<Value = Draft> 
     })
 }
 
-/// A draft with jobs and servers that are down. Mostly few jobs; sometimes beyond the bitsets of job counts.
+/// A draft with jobs and servers that are down. Few jobs, or about as many as slots, or more than the bitsets of job
+/// counts cover.
 fn scene(servers: impl Strategy<Value = usize>) -> impl Strategy<Value = Scene> {
-    (draft(servers), prop::sample::select(vec![0, 0, 0, 14]), 1..=5_u64, any::<u64>(), 0..=3_u32).prop_map(
-        |(draft, least, spread, seed, down)| {
-            let mut rng = Generator::seed_from_u64(seed);
-            let mut below = |n: u64| u64::from(shortline_core::random::below(&mut rng, n as u32));
-            let jobs = draft.servers.iter().map(|_| least + below(spread)).collect();
-            let down = draft.servers.iter().map(|_| down > 0 && below(10) < u64::from(down) * 3 - 2).collect();
-            Scene { draft, jobs, down }
-        },
-    )
+    let least = prop::sample::select(vec![Some(0), Some(0), Some(14), None]);
+    (draft(servers), least, 1..=5_u64, any::<u64>(), 0..=3_u32).prop_map(|(draft, least, spread, seed, down)| {
+        let mut rng = Generator::seed_from_u64(seed);
+        let mut below = |n: u64| u64::from(shortline_core::random::below(&mut rng, n as u32));
+        let almost_busy = |s: &DraftServer| u64::from(draft.types[s.server_type].slots) - 1;
+        let jobs = draft.servers.iter().map(|s| least.unwrap_or_else(|| almost_busy(s)) + below(spread)).collect();
+        let down = draft.servers.iter().map(|_| down > 0 && below(10) < u64::from(down) * 3 - 2).collect();
+        Scene { draft, jobs, down }
+    })
 }
 
 fn small() -> impl Strategy<Value = usize> {
@@ -277,6 +278,22 @@ fn very_long_queues_follow_the_rule() {
     }
 }
 
+/// So many slots that idleness only just, or no longer, shows in a byte.
+#[test]
+fn servers_with_about_254_slots_are_idle_up_to_the_last_one() {
+    for slots in 252..=257 {
+        let types = Draft::default().server_type("fast", 5.0, slots).server_type("slow", 2.0, slots);
+        let draft = (0..6).fold(types, |draft, i| draft.server(&format!("s{i}"), i % 2, None)).job_type("j", 0..5);
+        for least in slots - 2..=slots + 1 {
+            let jobs = (0..6).map(|i| u64::from(least + i / 3)).collect();
+            let scene = Scene { draft: draft.clone(), jobs, down: vec![false; 6] };
+            for policy in policies() {
+                assert_eq!(compare(&scene.ask(policy, 7, affordable)[0]), Ok(()), "{policy}, {least} of {slots} slots");
+            }
+        }
+    }
+}
+
 /// A list longer than one machine word of ties occurs in fleets beyond 2,080 servers only.
 #[test]
 fn long_lists_follow_the_rule() {
@@ -287,7 +304,7 @@ fn long_lists_follow_the_rule() {
         draft = draft.server(&format!("s{i}"), server_type, (i % 7 == 0).then_some(4));
     }
     let draft = draft.job_type("j", (0..70).map(|i| i * 31));
-    for (least, spread) in [(0, 2), (0, 4), (3, 2), (17, 3)] {
+    for (least, spread) in [(0, 2), (0, 4), (3, 2), (17, 3), (126, 3), (300, 4)] {
         let scene = Scene {
             jobs: (0..n as usize).map(|i| if i % 31 == 0 { least + (i as u64 / 31 * 7) % spread } else { 0 }).collect(),
             down: (0..n).map(|i| i % 13 == 0).collect(),

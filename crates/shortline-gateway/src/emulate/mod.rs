@@ -10,7 +10,15 @@
 //! (`queue.rs`), so errors do not add up; answers leave when a timer thread says so (`timer.rs`), not tokio's
 //! millisecond wheel. What remains is the way from the deadline to the answer, in [`Emulator::lateness`].
 //!
-//! LATENESS_TABLE
+//! | requests/s | late, median | late, 99th percentile | CPU of a request, client included |
+//! |---|---|---|---|
+//! | 1,000 | 0.02 ms | 2 to 11 ms | 165 to 210 µs |
+//! | 4,000 | 0.03 ms | 1 to 3 ms | 130 to 145 µs |
+//! | 8,000 | 0.05 ms | 0.5 ms | 115 µs |
+//!
+//! 24 servers at load 0.6 and their clients in one process on 2 cores of a virtual machine (`examples/lab_timing.rs`),
+//! while other work kept both cores busy (load average 9 to 10): the percentiles are what a crowded machine gives.
+//! [`Emulator::lateness`] says what this one gives.
 //!
 //! **Seeds.** Each server draws its sizes from its own stream, so the n-th drawn job of a server has the same size in
 //! every run with the same seed, in whatever order servers are asked.

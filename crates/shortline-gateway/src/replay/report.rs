@@ -170,15 +170,17 @@ fn per_server_type(options: &Options, record: &Record) -> Vec<ServerTypeReport> 
 fn bound(options: &Options, schedule: &Schedule, record: &Record) -> Option<Bound> {
     let fleet = options.fleet.as_ref()?;
     let run_s = record.last_ended_after.as_secs_f64() / schedule.time_scale;
-    let mut offered =
-        Offered { rates_per_s: vec![0.0; fleet.job_type_count()], sizes: vec![0.0; fleet.job_type_count()] };
+    let size_sent = |l| fleet.size(l) / options.speedup;
+    let mut counts = vec![0.0; fleet.job_type_count()];
+    let mut work = vec![0.0; fleet.job_type_count()];
     for (count, in_fleet) in record.job_types.iter().zip(&schedule.in_fleet) {
-        if let Some(l) = in_fleet.filter(|_| count.ok > 0) {
-            let mean_sent = count.ok_size / count.ok as f64;
-            offered.rates_per_s[l.index()] = count.ok as f64 / run_s;
-            offered.sizes[l.index()] = if mean_sent.is_nan() { fleet.size(l) / options.speedup } else { mean_sent };
+        if let Some(l) = *in_fleet {
+            let ok = count.ok as f64;
+            counts[l.index()] = ok;
+            work[l.index()] = if count.ok_size.is_nan() { ok * size_sent(l) } else { count.ok_size };
         }
     }
+    let offered = Offered::measured(&counts, &work, run_s.recip(), size_sent);
     let bound = match &options.bound_of {
         Some(bound_of) => bound_of(&offered),
         None => offered.fluid_bound(fleet),

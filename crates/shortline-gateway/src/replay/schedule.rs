@@ -153,23 +153,18 @@ fn from_trace(
 /// Mean rates and sizes of a trace: `n - 1` gaps over its span; a request without size has its job type's mean size.
 fn offered_by(trace: &Trace, fleet: &Fleet, in_fleet: &[Option<JobTypeId>]) -> Offered {
     let arrivals = trace.arrivals();
-    let mut offered =
-        Offered { rates_per_s: vec![0.0; fleet.job_type_count()], sizes: vec![0.0; fleet.job_type_count()] };
+    let mut counts = vec![0.0; fleet.job_type_count()];
+    let mut work = vec![0.0; fleet.job_type_count()];
     for arrival in arrivals {
         if let Some(l) = in_fleet[arrival.job_type()] {
-            offered.rates_per_s[l.index()] += 1.0;
-            offered.sizes[l.index()] += arrival.size().unwrap_or_else(|| fleet.size(l));
+            counts[l.index()] += 1.0;
+            work[l.index()] += arrival.size().unwrap_or_else(|| fleet.size(l));
         }
     }
     let span_s = arrivals[arrivals.len() - 1].at_s - arrivals[0].at_s;
     let n = arrivals.len() as f64;
-    for (count, size) in offered.rates_per_s.iter_mut().zip(&mut offered.sizes) {
-        if *count > 0.0 {
-            *size /= *count;
-        }
-        *count *= if span_s > 0.0 { (n - 1.0) / n / span_s } else { 0.0 };
-    }
-    offered
+    let per_s = if span_s > 0.0 { (n - 1.0) / n / span_s } else { 0.0 };
+    Offered::measured(&counts, &work, per_s, |l| fleet.size(l))
 }
 
 struct TraceRequests {

@@ -67,7 +67,7 @@ async fn arrival_rates_are_measured() {
     let sent = backend.requests() as f64 / began.elapsed().as_secs_f64();
     let status = running.gateway.status();
     let measured = status.job_types[0].arrival_rate_per_s;
-    assert!((measured / sent - 1.0).abs() < 0.3, "{measured} measured, {sent} sent");
+    assert!(measured > sent / 2.0 && measured < sent * 2.0, "{measured} measured, {sent} sent");
     let mean = status.job_types[0].mean_response_s.unwrap();
     assert!(mean > 0.0 && mean < 0.1, "{mean}");
     running.stop().await;
@@ -92,6 +92,7 @@ async fn health_readiness_metrics_and_what_there_is_not() {
         "shortline_decisions_total{kind=\"idle-fastest\"} 1",
         "shortline_decisions_total{kind=\"blocked\"} 0",
         "shortline_response_seconds_count 1",
+        "shortline_response_seconds_bucket{le=\"+Inf\"} 1",
         "shortline_waiting_seconds_bucket{le=\"0.001\"} 1",
         "shortline_decision_seconds_count 1",
         "shortline_in_flight{server=\"s\"} 0",

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use shortline_core::ServerId;
 use shortline_core::fleet::settings::{Discipline, Service, SizeLaw};
+use shortline_core::fleet::{Source, read};
 use shortline_gateway::emulate::{Bind, EmulateError, Emulator};
 use tokio::io::AsyncReadExt;
 
@@ -220,4 +221,33 @@ async fn a_server_without_address_or_with_a_foreign_one_is_named() {
     let fleet = fleet(&[ONE], 1, 0.0, Service::default(), 1.0);
     let error = Emulator::start(Arc::clone(&fleet), 1, Bind::Addresses).await.unwrap_err();
     assert!(matches!(&error, EmulateError::NoAddress(name) if name == "s0"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_server_of_the_image_generation_example_does_its_models_in_less_than_a_second() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/image-generation.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let no_file = |_: &str| Err(std::io::ErrorKind::NotFound.into());
+    let loaded = read(&Source { name: "image-generation.toml", text: &text }, &no_file).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let fleet = Arc::new(loaded.fleet);
+    assert_eq!((fleet.server_count(), fleet.job_type_count(), fleet.server_type_count()), (24, 72, 4));
+
+    let emulator = Emulator::start(Arc::clone(&fleet), 7, Bind::Loopback).await.unwrap();
+    let mut asked = Vec::new();
+    for l in fleet.job_types() {
+        fleet.graph().for_each(l.index(), |server| {
+            let (address, asked_for) =
+                (emulator.addresses()[server.index()], job(&fleet.job_type_name(l), fleet.size(l)));
+            let expected = 0.01 / fleet.service_rate(l, server);
+            asked.push(tokio::spawn(async move { (ask(address, &asked_for).await, expected) }));
+        });
+    }
+    assert!(asked.len() > 72, "popular models are on several servers");
+    for answer in asked {
+        let (answer, expected) = answer.await.unwrap();
+        assert_eq!(answer.status, 200);
+        assert!((answer.seconds("x-service-time-s") - expected).abs() < 1e-6);
+        assert!(expected < 0.7, "one request at a time takes {expected} s");
+    }
 }

@@ -45,7 +45,7 @@ async fn five_hundred_clients_cut_off_in_mid_response_leave_nothing_behind() {
     }
     running.settled().await;
     eventually(|| noticed.load(std::sync::atomic::Ordering::SeqCst) == 500).await;
-    assert!(cut.elapsed() < Duration::from_secs(2), "servers learned of it after {:?}", cut.elapsed());
+    assert!(cut.elapsed() < Duration::from_secs(5), "servers learned of it after {:?}", cut.elapsed());
     assert_eq!(running.metric("shortline_requests_total{job_type=\"m\",outcome=\"client_abort\"}").await, 500);
     running.stop().await;
 }
@@ -133,7 +133,7 @@ fn hanging() -> (SocketAddr, impl Sized) {
 #[tokio::test]
 async fn connects_that_hang_end_after_connect_s_and_count_as_load_until_then() {
     let (address, _full) = hanging();
-    let running = one_at(address, |s| s.timeouts.connect_s = 0.3).await;
+    let running = one_at(address, |s| s.timeouts.connect_s = 1.0).await;
     let mut peers = Vec::new();
     for _ in 0..50 {
         let mut peer = Peer::connect(running.address).await;
@@ -146,7 +146,7 @@ async fn connects_that_hang_end_after_connect_s_and_count_as_load_until_then() {
         let answer = peer.answer().await;
         assert_eq!((answer.status(), answer.error_code().as_str()), (502, "upstream_connect"));
     }
-    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!(running.jobs(), 0);
     drop(peers);
     running.stop().await;
@@ -179,7 +179,7 @@ async fn an_answer_that_pauses_for_longer_than_idle_s_breaks_off_and_one_that_on
         Some(peer)
     })
     .await;
-    let running = one_at(backend.address, |s| s.timeouts.idle_s = 0.4).await;
+    let running = one_at(backend.address, |s| s.timeouts.idle_s = 0.7).await;
     assert_eq!(call(running.address, get("m")).await.text(), "xxxxxxxx");
     let mut peer = Peer::connect(running.address).await;
     peer.send(get("m").replace("GET /", "GET /stall")).await;
@@ -320,6 +320,18 @@ async fn a_client_that_stops_reading_is_let_go_after_idle_s() {
     running.settled().await;
     assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
     drop(peer);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn half_a_request_head_holds_a_connection_for_idle_s_only() {
+    let backend = Backend::replying("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    let running = one_at(backend.address, |s| s.timeouts.idle_s = 0.3).await;
+    let mut peer = Peer::connect(running.address).await;
+    peer.send("GET / HTTP/1.1\r\nx-job-type: m\r\nx-never-").await;
+    let began = Instant::now();
+    assert!(peer.is_closed().await);
+    assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
     running.stop().await;
 }
 

@@ -39,6 +39,49 @@ async fn a_kept_alive_connection_that_the_server_closes_is_replaced_unseen() {
     running.stop().await;
 }
 
+/// On one thread: it is blocked while the server closes, so that the gateway sends on a connection whose end it has
+/// not noticed.
+#[tokio::test]
+async fn a_request_that_meets_a_connection_just_closed_goes_out_again() {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (close, ordered) = std::sync::mpsc::channel::<()>();
+    let (done, closed) = std::sync::mpsc::channel::<()>();
+    let server = std::thread::spawn(move || {
+        let answer = |stream: &mut std::net::TcpStream| {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            stream.write_all(OK.as_bytes()).unwrap();
+        };
+        for _ in 0..20 {
+            let (mut stream, _) = listener.accept().unwrap();
+            answer(&mut stream);
+            ordered.recv().unwrap();
+            drop(stream);
+            done.send(()).unwrap();
+        }
+    });
+    let running = Plan::new(&[("m", &[0])]).server("s", 1.0, None, address).serve("jfsq", 1).await;
+    let mut peer = Peer::connect(running.address).await;
+    peer.send(get("m")).await;
+    assert_eq!(peer.answer().await.status(), 200);
+    for _ in 1..20 {
+        peer.send(get("m")).await;
+        close.send(()).unwrap();
+        closed.recv().unwrap();
+        assert_eq!(peer.answer().await.status(), 200);
+    }
+    close.send(()).unwrap();
+    server.join().unwrap();
+    drop(peer);
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn servers_see_where_a_request_came_from_and_nothing_hop_by_hop() {
     let backend = Backend::echo().await;

@@ -152,3 +152,22 @@ async fn a_chunked_upload_is_searched_chunk_by_chunk_and_streams_on() {
     assert_eq!(arrivals(&running).await, (0, 1));
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_compressed_body_is_not_searched_and_the_refusal_says_so() {
+    let (running, backend) = two_types(|_| {}).await;
+    let body = r#"{"model":"a"}"#;
+    let request = |encoding: &str, header: &str| {
+        let length = body.len();
+        format!(
+            "POST / HTTP/1.1\r\nhost: h\r\n{header}content-encoding: {encoding}\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    };
+    let refused = call(running.address, request("gzip", "")).await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (400, "missing_job_type"));
+    assert!(refused.text().contains("compressed"), "{}", refused.text());
+    assert_eq!(backend.requests(), 0);
+    assert_eq!(call(running.address, request("identity", "")).await.status(), 200);
+    assert_eq!(call(running.address, request("gzip", "x-job-type: b\r\n")).await.status(), 200);
+    running.stop().await;
+}

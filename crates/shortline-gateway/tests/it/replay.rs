@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use shortline_core::Fleet;
 use shortline_core::fleet::settings::{Discipline, Service, SizeLaw};
 use shortline_gateway::emulate::{Bind, Emulator};
-use shortline_gateway::replay::{Options, ReplayError, Report, Source, Target, replay};
+use shortline_gateway::replay::{Options, ReplayError, Report, Source, Target};
 use shortline_gateway::trace::{Columns, Trace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -33,6 +33,12 @@ async fn emulate(fleet: &Arc<Fleet>) -> (Emulator, Target) {
     let emulator = Emulator::start(Arc::clone(fleet), 1, Bind::Loopback).await.expect("loopback has ports");
     let target = target(emulator.addresses()[0]);
     (emulator, target)
+}
+
+/// Runs the replay; one that does not end within 20 s fails.
+async fn replay(options: Options) -> Result<Report, ReplayError> {
+    let run = tokio::time::timeout(Duration::from_secs(20), shortline_gateway::replay::replay(options));
+    run.await.expect("a replay of a second or so ends within 20 s")
 }
 
 fn mean(report: &Report) -> f64 {
@@ -194,12 +200,12 @@ async fn a_pause_of_the_target_is_seen_by_every_request_due_in_it() {
 async fn response_times_count_from_the_intended_time_of_sending() {
     let fleet = one_server(SizeLaw::Trace, 0.0, 1.0);
     let (_emulator, target) = emulate(&fleet).await;
-    let replay = tokio::spawn(replay(Options::new(target, trace("0,a,0\n0.1,a,0\n"), None)));
+    let running = tokio::spawn(replay(Options::new(target, trace("0,a,0\n0.1,a,0\n"), None)));
     let pause = tokio::spawn(async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         std::thread::sleep(Duration::from_millis(200));
     });
-    let report = replay.await.unwrap().unwrap();
+    let report = running.await.unwrap().unwrap();
     pause.await.unwrap();
     let lag = report.send_lag_s.max;
     assert!(lag > 0.1, "the pause held no request up: {lag}");
@@ -216,13 +222,15 @@ async fn the_same_seed_sends_the_same_requests_and_a_slice_of_them_starts_at_onc
         let source = Source::Poisson { requests: Some(requests) };
         let options = Options { seed, ..Options::new(target.clone(), source, Some(Arc::clone(&fleet))) };
         let report = replay(options).await.unwrap();
-        report.per_job_type.iter().map(|job_type| job_type.sent).collect::<Vec<_>>()
+        (report.per_job_type.iter().map(|job_type| job_type.sent).collect::<Vec<_>>(), report.duration_s)
     };
-    let whole = run(0..1_000, 5).await;
-    assert_eq!(whole, run(0..1_000, 5).await);
-    assert_ne!(whole, run(0..1_000, 6).await);
-    let parts = [run(0..400, 5).await, run(400..1_000, 5).await];
-    assert_eq!(whole, [parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]]);
+    let (whole, _) = run(0..1_000, 5).await;
+    assert_eq!(whole, run(0..1_000, 5).await.0);
+    assert_ne!(whole, run(0..1_000, 6).await.0);
+    // One request a written second, a time scale of 1e-4: 0.1 s for 1,000 requests.
+    let ((first, _), (rest, rest_s)) = (run(0..900, 5).await, run(900..1_000, 5).await);
+    assert_eq!(whole, [first[0] + rest[0], first[1] + rest[1]]);
+    assert!(rest_s < 0.08, "the slice starts at its first request, not 0.09 s later: {rest_s}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,43 +1,49 @@
 //! Bodies pass as they come, in both directions.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{Backend, Peer, Plan, Running};
+use tokio::sync::Semaphore;
 
-const PACE: Duration = Duration::from_millis(50);
+use crate::support::{Backend, PATIENCE, Peer, Plan, Running};
 
 async fn one(backend: &Backend) -> Running {
     Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address).serve("jfsq", 1).await
 }
 
 #[tokio::test]
-async fn server_sent_events_arrive_one_by_one_as_they_are_sent() {
-    let backend = Backend::scripted(|mut peer, _| async move {
-        peer.try_send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-            .await
-            .ok()?;
-        for _ in 0..10 {
-            peer.try_send("9\r\ndata: x\n\n\r\n").await.ok()?;
-            tokio::time::sleep(PACE).await;
+async fn a_server_sent_event_arrives_before_the_next_one_is_sent() {
+    let next = Arc::new(Semaphore::new(0));
+    let gate = Arc::clone(&next);
+    let backend = Backend::scripted(move |mut peer, _| {
+        let gate = Arc::clone(&gate);
+        async move {
+            peer.try_send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+                .await
+                .ok()?;
+            for _ in 0..100 {
+                gate.acquire().await.ok()?.forget();
+                peer.try_send("9\r\ndata: x\n\n\r\n").await.ok()?;
+            }
+            peer.try_send("0\r\n\r\n").await.ok()?;
+            Some(peer)
         }
-        peer.try_send("0\r\n\r\n").await.ok()?;
-        Some(peer)
     })
     .await;
     let running = one(&backend).await;
     let mut peer = Peer::connect(running.address).await;
-    let began = Instant::now();
     peer.send("GET / HTTP/1.1\r\nhost: h\r\nx-job-type: m\r\naccept: text/event-stream\r\n\r\n").await;
     assert_eq!(peer.head().await.unwrap().header("content-type"), Some("text/event-stream"));
-    for n in 0..10 {
-        assert_eq!(peer.chunk().await.unwrap(), b"data: x\n\n");
-        let (due, came) = (PACE * n, began.elapsed());
-        // One pace late would mean that an event waited for the next one.
-        assert!(
-            came + Duration::from_millis(2) >= due && came < due + PACE,
-            "event {n} due {due:?} came after {came:?}"
-        );
+    let mut delays = Vec::new();
+    for _ in 0..100 {
+        let sent = Instant::now();
+        next.add_permits(1);
+        let event = tokio::time::timeout(PATIENCE, peer.chunk()).await.expect("an event was held back");
+        delays.push(sent.elapsed());
+        assert_eq!(event.unwrap(), b"data: x\n\n");
     }
+    delays.sort();
+    assert!(delays[50] < Duration::from_millis(10), "half of them within {:?}", delays[50]);
     assert!(peer.chunk().await.unwrap().is_empty());
     drop(peer);
     running.stop().await;
@@ -68,8 +74,7 @@ async fn an_upload_reaches_the_server_while_the_client_still_sends() {
     peer.send("POST / HTTP/1.1\r\nhost: h\r\nx-job-type: m\r\ntransfer-encoding: chunked\r\n\r\n").await;
     for n in 0..5 {
         peer.send(format!("1\r\n{n}\r\n")).await;
-        let chunk =
-            tokio::time::timeout(crate::support::PATIENCE, chunks.recv()).await.expect("before the next is sent");
+        let chunk = tokio::time::timeout(PATIENCE, chunks.recv()).await.expect("before the next is sent");
         assert_eq!(chunk.unwrap(), n.to_string().as_bytes());
     }
     peer.send("0\r\n\r\n").await;
@@ -98,14 +103,14 @@ async fn a_client_that_leaves_a_quiet_stream_ends_it_at_the_server_at_once() {
     let left = Instant::now();
     drop(peer);
     let noticed = at.recv().await.unwrap() - left;
-    assert!(noticed < Duration::from_millis(200), "after {noticed:?}");
+    assert!(noticed < Duration::from_secs(2), "after {noticed:?}");
     assert_eq!(running.jobs(), 0);
     running.stop().await;
 }
 
 #[tokio::test]
 async fn a_client_that_reads_slowly_slows_the_server_instead_of_filling_the_gateway() {
-    let sent = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let count = sent.clone();
     let total = 64 << 20;
     let backend = Backend::scripted(move |mut peer, _| {

@@ -16,7 +16,9 @@
 use shortline_core::Fleet;
 use shortline_core::fleet::speeds_equal;
 
-use super::{Bound, BoundKind, BusySlots, Validity, check_throughput, validity_at_throughput, validity_of_means};
+use super::{
+    Bound, BoundKind, BusySlots, LeastWork, Validity, check_throughput, validity_at_throughput, validity_of_means,
+};
 use crate::max_flow::{Flow, Scale};
 use crate::reduced::{Reduced, Speeds};
 use crate::{TheoryError, linear_program};
@@ -25,8 +27,7 @@ use crate::{TheoryError, linear_program};
 #[derive(Clone, Debug)]
 pub struct GraphBound {
     arrivals: f64,
-    /// Job types by the work of one job, least first: (work of a job, jobs per second).
-    jobs: Vec<(f64, f64)>,
+    work: LeastWork,
     busy: Busy,
     without_losses: Validity,
     at_throughput: Validity,
@@ -54,11 +55,9 @@ impl GraphBound {
     /// As [`graph`].
     pub fn new(fleet: &Fleet) -> Result<Self, TheoryError> {
         let reduced = Reduced::new(fleet)?;
-        let mut jobs: Vec<(f64, f64)> = reduced.job_types.iter().map(|&(rate, work)| (work, rate)).collect();
-        jobs.sort_by(|a, b| a.0.total_cmp(&b.0));
         Ok(Self {
             arrivals: reduced.arrivals(),
-            jobs,
+            work: LeastWork::new(&reduced),
             busy: match &reduced.speeds {
                 Speeds::Product(speeds) => open_classes(&reduced, speeds),
                 Speeds::PerPort(_) => {
@@ -89,24 +88,12 @@ impl GraphBound {
     pub fn at(&self, throughput_per_s: f64) -> Result<Bound, TheoryError> {
         check_throughput(throughput_per_s)?;
         let throughput = throughput_per_s.min(self.arrivals);
-        let work = self.least_work(throughput);
+        let work = self.work.of(throughput);
         let busy_slots = match &self.busy {
             Busy::Flows { busy, .. } => busy.at(work).unwrap_or(busy.most().1),
             Busy::Program { fleet, .. } => linear_program::fewest_busy_slots_for(fleet, work)?,
         };
         Ok(Bound::new(BoundKind::Graph, throughput, busy_slots, self.at_throughput))
-    }
-
-    /// `W(th)`: work per second of `throughput` jobs per second, the smallest ones.
-    fn least_work(&self, throughput: f64) -> f64 {
-        let mut left = throughput;
-        let mut work = 0.0;
-        for &(work_of_job, rate) in &self.jobs {
-            let taken = rate.min(left);
-            work += taken * work_of_job;
-            left -= taken;
-        }
-        work
     }
 }
 

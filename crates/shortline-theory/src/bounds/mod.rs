@@ -25,6 +25,7 @@ use shortline_core::Fleet;
 use shortline_core::fleet::settings::{Arrivals, Overflow, SizeLaw};
 
 use crate::TheoryError;
+use crate::reduced::Reduced;
 pub use fluid::{FluidBound, fluid};
 pub use graph::{GraphBound, graph};
 pub use pooled::pooled;
@@ -148,6 +149,30 @@ fn can_lose_jobs(fleet: &Fleet) -> bool {
     match fleet.settings().overflow {
         Overflow::Wait => lines.size.is_some() || lines.timeout_s.is_some(),
         Overflow::Reject => fleet.servers().any(|server| fleet.buffer(server).is_some()),
+    }
+}
+
+/// Job types by the work of one job, least first: (work of a job, jobs per second).
+#[derive(Clone, Debug)]
+struct LeastWork(Vec<(f64, f64)>);
+
+impl LeastWork {
+    fn new(reduced: &Reduced) -> Self {
+        let mut jobs: Vec<(f64, f64)> = reduced.job_types.iter().map(|&(rate, work)| (work, rate)).collect();
+        jobs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Self(jobs)
+    }
+
+    /// `W(th)`: work per second of `throughput` jobs per second, the smallest ones.
+    fn of(&self, throughput: f64) -> f64 {
+        let mut left = throughput;
+        let mut work = 0.0;
+        for &(work_of_job, rate) in &self.0 {
+            let taken = rate.min(left);
+            work += taken * work_of_job;
+            left -= taken;
+        }
+        work
     }
 }
 

@@ -299,29 +299,50 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_chain_beyond_the_limit_is_refused() {
-        let names = |base: &str, count| Names { base: base.into(), count };
-        let fleet = Fleet::new(FleetParts {
+    /// Equal servers of rate 1 and job types on all of them, one arrival per second each.
+    fn fleet(servers: u32, buffer: u32, job_types: u32) -> Fleet {
+        let names = |base: &str, count| Names { base: base.into(), count: Some(count) };
+        let arrivals = ArrivalRates::Each(1.0);
+        Fleet::new(FleetParts {
             name: String::new(),
             server_types: vec![ServerTypeParts { name: "t".into(), speed: Speed::Rate(1.0), slots: 1 }],
             servers: vec![ServerParts {
-                names: names("s", Some(3)),
+                names: names("s", servers),
                 server_type: 0,
-                buffer: Some(2),
+                buffer: Some(buffer),
                 addresses: vec![],
             }],
-            job_types: vec![JobTypeParts { names: names("j", None), arrivals: ArrivalRates::Each(1.0), size: 1.0 }],
+            job_types: vec![JobTypeParts { names: names("j", job_types), arrivals, size: 1.0 }],
             rates: vec![],
             edges: Edges::Complete,
             settings: Settings::default(),
         })
-        .unwrap();
+        .expect("the fleet is right")
+    }
+
+    fn system<'a>(fleet: &'a Fleet, rule: &'a PolicyRule, longest_line: usize) -> System<'a> {
+        let room = fleet.servers().filter_map(|r| fleet.buffer(r)).collect();
+        let arrivals = vec![1.0; fleet.job_type_count()];
+        System { fleet, rule, arrivals, room, longest_line, keeps_types: false }
+    }
+
+    #[test]
+    fn a_chain_beyond_the_limit_is_refused() {
+        let fleet = fleet(3, 2, 1);
         let rule = PolicyRule::new(&fleet, PolicySpec::Jsq).unwrap();
-        let arrivals = vec![1.0];
-        let system =
-            System { fleet: &fleet, rule: &rule, arrivals, room: vec![2; 3], longest_line: 0, keeps_types: false };
+        let system = system(&fleet, &rule, 0);
         assert_eq!(Chain::explore(&system, 27).unwrap().states.len(), 27);
         assert!(matches!(Chain::explore(&system, 26), Err(TheoryError::TooLarge { limit: 26, .. })));
+    }
+
+    #[test]
+    fn a_place_that_frees_goes_to_the_job_that_has_waited_longest() {
+        let fleet = fleet(1, 1, 2);
+        let rule = PolicyRule::new(&fleet, PolicySpec::Jsq).unwrap();
+        let full = State { servers: vec![vec![0]], line: vec![1, 0] };
+        let steps = system(&fleet, &rule, 2).steps(&full);
+        let started = steps.iter().find(|step| matches!(step.event, Event::JoinedServer { .. })).unwrap();
+        assert!(matches!(started.event, Event::JoinedServer { job_type: 1, server: 0, ahead: 0, from_line: true }));
+        assert_eq!(started.to.line, [0]);
     }
 }

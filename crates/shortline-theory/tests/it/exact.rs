@@ -217,6 +217,21 @@ fn jobs_in_front_take_the_first_place_that_frees_and_types_keep_their_order() {
 }
 
 #[test]
+fn while_a_line_exists_arrivals_join_it_though_a_server_has_room() {
+    // `random` waits at a full server's door. By hand, with one job in line: states 0, 1, 1 + line, 2, 2 + line in
+    // proportions 1, 1, 1/2, 1/4, 1/8; in 1 + line every arrival is blocked.
+    let fleet = Build::servers(&[]).class(2, 1.0, 1).buffer(1).job_type_on_all(1.0, 1.0);
+    let wait = |s: &mut shortline_core::fleet::Settings| {
+        s.overflow = Overflow::Wait;
+        s.lines.size = Some(1);
+    };
+    let exact = exact(&fleet.settings(wait).done(), "random");
+    assert!(near(exact.all.mean_jobs, 1.0, 1e-13));
+    assert!(near(exact.all.blocking_probability, 0.625 / 2.875, 1e-13));
+    assert!(near(exact.mean_jobs_in_front, 0.625 / 2.875, 1e-13));
+}
+
+#[test]
 fn large_chains_are_swept_and_say_how_exact_they_are() {
     let fleet = Build::servers(&[1.0, 0.5, 0.5, 0.25]).buffer(6).job_type_on_all(1.8, 1.0).done();
     let exact = exact(&fleet, "jfsq");

@@ -25,9 +25,11 @@ fn servers_without_a_job_type_do_not_count() {
 }
 
 #[test]
-fn in_a_fleet_that_is_not_uniform_each_server_counts_with_its_best_rate() {
+fn with_sizes_per_job_type_the_work_counts_and_under_losses_that_of_the_smallest_jobs() {
     let fleet = Build::servers(&[1.0, 1.0]).job_type(0.5, 2.0, &[0]).job_type(0.5, 0.5, &[0, 1]).done();
-    assert!(near(fluid(&fleet).unwrap().mean_jobs, 0.5), "both servers do 2 small jobs per second");
+    assert!(near(fluid(&fleet).unwrap().mean_jobs, 0.5 * 2.0 + 0.5 * 0.5));
+    let accepted = FluidBound::new(&fleet).unwrap().at(0.6).unwrap();
+    assert!(near(accepted.mean_jobs, 0.5 * 0.5 + 0.1 * 2.0));
 }
 
 #[test]

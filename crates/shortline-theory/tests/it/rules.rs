@@ -1,6 +1,6 @@
 //! The oracle's routing probabilities against the dispatcher's decisions.
 //!
-//! Goal: both programs follow the same law. Method: drive a dispatcher at random; now and then freeze it and let 2,000
+//! Goal: both programs follow the same law. Method: drive a dispatcher at random; now and then freeze it and let 1,000
 //! copies route the same job. Decisions of probability 0 must never occur; the others are compared by a chi-square
 //! statistic summed over all frozen states. Seeds are fixed; a new seed fails a correct program with probability below
 //! 1e-5 per policy.
@@ -16,7 +16,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use crate::fleets::{Build, random, with_rates};
 
-const COPIES: u32 = 2_000;
+const COPIES: u32 = 1_000;
 const FALSE_ALARM: f64 = 1e-5;
 
 struct Compare<'a> {

@@ -1,3 +1,9 @@
-//! Integration tests of the command line and of the workspace's structure.
+//! The command line as its users see it, and the structure of the workspace.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside test functions, may panic too")]
 
 mod architecture;
+mod docs;
+mod processes;
+mod serving;
+mod usage;

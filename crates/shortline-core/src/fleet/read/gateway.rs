@@ -146,7 +146,8 @@ fn path(faults: &Faults<'_>, prefix: &At<&str>) -> Read<At<RouteMatch>> {
 }
 
 fn host_name(faults: &Faults<'_>, host: &At<&str>) -> Read<At<RouteMatch>> {
-    if !host.value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
+    let is_name = host.value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    if !is_name && host.value.parse::<std::net::Ipv6Addr>().is_err() {
         let message = format!("{} is no host name", quoted(host.value));
         return Err(faults.at(&host.place, message).help("write it without scheme, port and path").report());
     }

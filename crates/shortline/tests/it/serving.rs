@@ -1,0 +1,103 @@
+//! `serve --emulate` and `replay`, from banner to SIGTERM.
+
+use serde_json::Value;
+
+use crate::processes::{Gateway, TWO_SERVERS, file, http, shortline};
+
+#[test]
+fn the_curl_line_of_the_banner_is_answered_by_the_fast_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(&file(&folder, "two.toml", TWO_SERVERS), &[]);
+    let curl = gateway.banner.lines().find_map(|line| line.split_once("curl")).unwrap().1;
+    let body = curl.split('\'').rfind(|part| part.starts_with('{')).unwrap();
+    let answer =
+        http(&gateway.requests, "POST /v1/images/generations HTTP/1.1\r\ncontent-type: application/json", body);
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("x-served-by: a\r\n"), "{answer}");
+}
+
+#[test]
+fn unknown_and_missing_models_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(&file(&folder, "two.toml", TWO_SERVERS), &[]);
+    let unknown = http(&gateway.requests, "POST / HTTP/1.1\r\nx-job-type: none", "");
+    assert!(unknown.starts_with("HTTP/1.1 404 ") && unknown.contains("unknown_job_type"), "{unknown}");
+    let missing = http(&gateway.requests, "POST / HTTP/1.1\r\ncontent-type: application/json", "{}");
+    assert!(missing.starts_with("HTTP/1.1 400 ") && missing.contains("missing_job_type"), "{missing}");
+}
+
+#[test]
+fn a_replay_is_answered_in_full_and_leaves_nothing_in_flight() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "two.toml", TWO_SERVERS);
+    let trace: String = (0..200).map(|i| format!("{},m,{}\n", f64::from(i) * 0.15, 0.5)).collect();
+    let trace = file(&folder, "trace.csv", &format!("arrival_s,job_type,service_s\n{trace}"));
+    let gateway = Gateway::start(&fleet, &["--policy", "jfiq"]);
+    let output = shortline()
+        .args(["replay", "--json", "--target", &format!("http://{}", gateway.requests)])
+        .args(["--trace".as_ref(), trace.as_os_str(), "--fleet".as_ref(), fleet.as_os_str()])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["sent"], 200);
+    assert_eq!(report["outcomes"], serde_json::json!({ "200": 200 }));
+    assert_eq!(report["misrouted"], 0);
+    assert_eq!(report["outstanding_cap_hit"], false);
+    assert_eq!(report["bound"]["kind"], "fluid");
+    let mean = report["mean_response_s"]["mean"].as_f64().unwrap();
+    assert!(mean > report["bound"]["mean_response_s"].as_f64().unwrap(), "{report}");
+
+    let status = http(&gateway.admin, "GET /status HTTP/1.1", "");
+    let status: Value = serde_json::from_str(status.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(status["policy"], "jfiq");
+    let in_flight: u64 = status["servers"].as_array().unwrap().iter().map(|s| s["in_flight"].as_u64().unwrap()).sum();
+    assert_eq!((in_flight, status["waiting_total"].as_u64()), (0, Some(0)));
+    let routed: u64 = status["servers"].as_array().unwrap().iter().map(|s| s["routed_total"].as_u64().unwrap()).sum();
+    assert_eq!(routed, 200);
+}
+
+#[test]
+fn sigterm_lets_running_requests_finish_and_ends_with_0() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(&file(&folder, "two.toml", TWO_SERVERS), &[]);
+    let requests = gateway.requests.clone();
+    // Size 300 on the fast server: 0.3 s at this time scale.
+    let running =
+        std::thread::spawn(move || http(&requests, "POST / HTTP/1.1\r\nx-job-type: m\r\nx-service-s: 300", ""));
+    while !http(&gateway.admin, "GET /status HTTP/1.1", "").contains(r#""in_flight":1"#) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    gateway.signal("-TERM");
+    let answer = running.join().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert_eq!(gateway.ended().code(), Some(0));
+}
+
+#[test]
+fn emulated_servers_listen_on_the_addresses_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    // Ports that were free a moment ago.
+    let ports: Vec<u16> = {
+        let listeners = [0, 0].map(|_: u16| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+    };
+    let with_address = |text: String, name: &str, port| {
+        text.replace(&format!("name = \"{name}\""), &format!("name = \"{name}\"\naddress = \"127.0.0.1:{port}\""))
+    };
+    let text = with_address(with_address(TWO_SERVERS.to_owned(), "a", ports[0]), "b", ports[1]);
+    let mut emulator = shortline()
+        .arg("emulate")
+        .arg(file(&folder, "two.toml", &text))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first_line = String::new();
+    let mut stdout = std::io::BufReader::new(emulator.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut first_line).unwrap();
+    assert_eq!(first_line, format!("a\thttp://127.0.0.1:{}\n", ports[0]));
+    let answer = http(&format!("127.0.0.1:{}", ports[0]), "POST / HTTP/1.1\r\nx-job-type: m", "");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    emulator.kill().unwrap();
+    emulator.wait().unwrap();
+}

@@ -1,0 +1,92 @@
+//! Wrong usage and bad files: exit status 2 and a message that names place and remedy.
+
+use std::process::Output;
+
+use crate::processes::{TWO_SERVERS, file, shortline};
+
+fn run(arguments: &[&str]) -> Output {
+    shortline().args(arguments).output().unwrap()
+}
+
+fn assert_refused(output: &Output, message: &str) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains(message), "expected {message:?} in:\n{stderr}");
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for command in ["serve", "emulate", "replay"] {
+        let output = run(&[command, "--help"]);
+        assert!(output.status.success());
+        let help = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(help.contains("Example") && help.contains(&format!("shortline {command}")), "{help}");
+    }
+}
+
+#[test]
+fn a_bad_fleet_file_shows_every_fault_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = TWO_SERVERS.replace("rate = 10.0", "rat = 10.0").replace("type = \"slow\"", "type = \"slwo\"");
+    let path = file(&folder, "bad.toml", &bad);
+    for command in
+        [vec!["serve", "--emulate"], vec!["emulate"], vec!["replay", "--target", "http://127.0.0.1:1", "--fleet"]]
+    {
+        let output = shortline().args(&command).arg(&path).output().unwrap();
+        assert_refused(&output, "did you mean `rate`?");
+        assert_refused(&output, "did you mean `slow`?");
+        assert_refused(&output, "bad.toml:9:1");
+    }
+}
+
+#[test]
+fn a_missing_fleet_file_is_named() {
+    assert_refused(&run(&["serve", "no-such.toml"]), "cannot read the fleet file `no-such.toml`");
+}
+
+#[test]
+fn wrong_policies_are_refused_with_a_suggestion() {
+    assert_refused(&run(&["serve", "x.toml", "--policy", "jqs"]), "did you mean `jsq`?");
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "two.toml", TWO_SERVERS);
+    let output = shortline().args(["serve", "--emulate", "--policy", "split"]).arg(&path).output().unwrap();
+    assert_refused(&output, "split");
+}
+
+#[test]
+fn a_gateway_without_addresses_says_what_to_add() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "two.toml", TWO_SERVERS);
+    let output = shortline().args(["serve", "--listen", "127.0.0.1:0"]).arg(&path).output().unwrap();
+    assert_refused(&output, "has no address");
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "two.toml", TWO_SERVERS);
+    let output = shortline().args(["serve", "--emulate", "--listen", &address]).arg(&path).output().unwrap();
+    assert_refused(&output, &format!("--listen {address}"));
+}
+
+#[test]
+fn a_bad_trace_is_refused_with_line_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = file(&folder, "trace.csv", "arrival_s,job_type\n0,m\n-1,m\n2\n");
+    let target = ["replay", "--target", "http://127.0.0.1:1", "--trace"];
+    let output = shortline().args(target).arg(&trace).output().unwrap();
+    assert_refused(&output, "line 3");
+    assert_refused(&output, "line 4");
+}
+
+#[test]
+fn replay_options_out_of_range_are_refused() {
+    let replay = ["replay", "--target", "http://127.0.0.1:1", "--fleet", "x.toml"];
+    for (option, value) in [("--load", "0"), ("--speedup", "-1"), ("--requests", "5..5"), ("--duration", "NaN")] {
+        assert_refused(&run(&[replay.as_slice(), &[option, value]].concat()), option);
+    }
+    assert_refused(&run(&["replay", "--target", "http://127.0.0.1:1"]), "--trace");
+    assert_refused(&run(&["replay", "--target", "ftp://x", "--fleet", "x.toml"]), "ftp");
+}
