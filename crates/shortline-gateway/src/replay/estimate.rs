@@ -39,7 +39,7 @@ pub(super) fn mean(values: &[f64]) -> Option<Estimate> {
     let means: Vec<f64> = cut(values, batches).map(average).collect();
     let centre = if means.is_empty() { f64::NAN } else { average(&means) };
     let mean = average(values);
-    Some(Estimate { mean, ci95: half_width(&means, centre).map(|half| [mean - half, mean + half]) })
+    Some(Estimate { mean, ci95: half_width(&means, centre).map(|half| [(mean - half).max(0.0), mean + half]) })
 }
 
 /// The `q`-quantile of the values, in order of arrival; `None` when there are none.
@@ -55,7 +55,10 @@ pub(super) fn quantile(values: &[f64], q: f64) -> Option<Estimate> {
     }
     let value = of(values);
     let quantiles: Vec<f64> = cut(values, batches(values.len(), q)).map(of).collect();
-    Some(Estimate { mean: value, ci95: half_width(&quantiles, value).map(|half| [value - half, value + half]) })
+    Some(Estimate {
+        mean: value,
+        ci95: half_width(&quantiles, value).map(|half| [(value - half).max(0.0), value + half]),
+    })
 }
 
 /// How many batches `n` answers make, for a `q`-quantile.
