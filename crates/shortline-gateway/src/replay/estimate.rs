@@ -90,12 +90,18 @@ mod tests {
 
     #[test]
     fn two_batches_by_hand() {
-        // Batch means 1 and 3, t(1) = 12.7062: 2 +- 12.7062 * sqrt(2 / 2).
-        let values = [[1.0; 10], [3.0; 10]].concat();
+        // Batch means 101 and 103, t(1) = 12.7062: 102 +- 12.7062 * sqrt(2 / 2).
+        let values = [[101.0; 10], [103.0; 10]].concat();
         let estimate = mean(&values).unwrap();
         let [low, high] = estimate.ci95.unwrap();
-        assert!((estimate.mean - 2.0).abs() < 1e-12);
-        assert!((low - (2.0 - 12.7062)).abs() < 1e-3 && (high - (2.0 + 12.7062)).abs() < 1e-3, "{low} {high}");
+        assert!((estimate.mean - 102.0).abs() < 1e-12);
+        assert!((low - (102.0 - 12.7062)).abs() < 1e-3 && (high - (102.0 + 12.7062)).abs() < 1e-3, "{low} {high}");
+    }
+
+    #[test]
+    fn no_interval_reaches_below_0() {
+        let [low, high] = mean(&[[1.0; 10], [3.0; 10]].concat()).unwrap().ci95.unwrap();
+        assert!(low == 0.0 && high > 14.0, "{low} {high}");
     }
 
     #[test]
