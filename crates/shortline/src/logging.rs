@@ -17,7 +17,8 @@ pub(crate) enum Log {
 /// Starts logging. What is logged is `RUST_LOG`'s choice, by default everything from `info` up.
 pub(crate) fn start(log: Log) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     match log {
         Log::Json => builder.json().flatten_event(true).init(),
         Log::Text => builder.init(),

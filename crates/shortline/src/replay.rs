@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
-use shortline_core::fleet::settings::Arrivals;
 use shortline_gateway::replay::{self, BoundOf, Estimate, LoadOf, MAX_OUTSTANDING, Options, Report, Source};
 use shortline_gateway::trace::{Columns, Trace};
 
@@ -81,8 +80,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => Source::Poisson { requests: args.requests.clone() },
     };
     if let Some(fleet) = &fleet {
-        let other_process = args.trace.is_none() && fleet.settings().arrivals != Arrivals::Poisson;
-        fleet_file::say_not_honoured("replay", &[("[arrivals] (it sends Poisson arrivals)", other_process)]);
+        let settings = fleet.settings();
+        fleet_file::say_not_honoured(
+            "replay",
+            &[
+                ("[failures]", settings.failures.is_some()),
+                ("[information]", settings.information != Default::default()),
+            ],
+        );
     }
     let bar = progress_bar();
     let moving = bar.clone();

@@ -35,11 +35,11 @@ pub(crate) struct Args {
     #[arg(long)]
     policy: Option<PolicySpec>,
     /// Where requests come in
-    #[arg(long, default_value = "127.0.0.1:8080")]
-    listen: SocketAddr,
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
+    listen: String,
     /// Where /status, /metrics, /healthz and /readyz are
-    #[arg(long, default_value = "127.0.0.1:8081")]
-    admin: SocketAddr,
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8081")]
+    admin: String,
     /// Seconds that running requests have to finish after SIGTERM
     #[arg(long, default_value_t = 30.0, value_parser = crate::replay::not_negative)]
     grace: f64,
@@ -84,8 +84,8 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
         ..Options::new(Arc::clone(&fleet))
     };
     let gateway = Arc::new(Gateway::new(options).map_err(Failure::usage)?);
-    let listener = tokio::net::TcpListener::from_std(listen("--listen", args.listen)?).map_err(Failure::run)?;
-    let admin = listen("--admin", args.admin)?;
+    let listener = tokio::net::TcpListener::from_std(listen("--listen", &args.listen)?).map_err(Failure::run)?;
+    let admin = listen("--admin", &args.admin)?;
     let (trigger, orders) = shutdown();
     let signals = tokio::spawn(trigger.follow_signals());
 
@@ -108,7 +108,7 @@ fn plain_address(address: &SocketAddr) -> Address {
     Address { https: false, host: address.ip().to_string(), port: address.port() }
 }
 
-fn listen(option: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+fn listen(option: &str, address: &str) -> Result<TcpListener, Failure> {
     let listener = TcpListener::bind(address)
         .map_err(|error| Failure::usage(format!("{option} {address}: {error}; choose a free port of this machine")))?;
     listener.set_nonblocking(true).map_err(Failure::run)?;
@@ -125,13 +125,13 @@ fn print_banner(
 ) -> std::io::Result<()> {
     let fleet = gateway.fleet();
     println!(
-        "shortline {}: {:?}, {} servers of {} types, {} job types on {} edges, policy {}",
+        "shortline {}: {:?}, {} of {}, {} on {}, policy {}",
         env!("CARGO_PKG_VERSION"),
         fleet.name(),
-        fleet.server_count(),
-        fleet.server_type_count(),
-        fleet.job_type_count(),
-        fleet.graph().edge_count(),
+        counted(fleet.server_count() as u64, "server"),
+        counted(fleet.server_type_count() as u64, "type"),
+        counted(fleet.job_type_count() as u64, "job type"),
+        counted(fleet.graph().edge_count(), "edge"),
         gateway.policy(),
     );
     println!("  requests  http://{requests}");
@@ -147,6 +147,10 @@ fn print_banner(
         );
     }
     Ok(())
+}
+
+fn counted(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn describe(emulator: &Emulator, fleet: &Fleet) -> String {

@@ -109,6 +109,9 @@ impl FromStr for PolicySpec {
             _ => {}
         }
         let (family, arguments) = split_arguments(&name).ok_or_else(unknown)?;
+        if !["jsq", "jfsq"].contains(&family) {
+            return Err(unknown());
+        }
         let malformed = || PolicyNameError::Choices { name: name.clone() };
         let choices: Vec<Choices> =
             arguments.iter().map(|a| parse_choices(a)).collect::<Option<_>>().ok_or_else(malformed)?;
@@ -214,6 +217,7 @@ mod tests {
     #[test]
     fn wrong_names_are_refused_with_a_suggestion() {
         assert!("jfqs".parse::<PolicySpec>().unwrap_err().to_string().contains("did you mean `jfsq`?"));
+        assert!(matches!("round-robin".parse::<PolicySpec>(), Err(PolicyNameError::Unknown { .. })));
         assert!("jsq(0)".parse::<PolicySpec>().is_err());
         assert!("jsq(log,2)".parse::<PolicySpec>().is_err());
         assert!("".parse::<PolicySpec>().is_err());

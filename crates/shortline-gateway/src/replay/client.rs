@@ -1,6 +1,6 @@
 //! Sends requests on time and hears their answers out.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::record::{Answered, Outcome, Record};
 use super::schedule::Request;
-use super::{Progress, ReplayError};
+use super::{Options, Progress, ReplayError};
 
 /// The sender wakes this long before a request is due and spins over the rest; see `emulate/timer.rs`.
 const SPIN: Duration = Duration::from_micros(100);
@@ -30,6 +30,9 @@ const LATEST_S: f64 = 1e9;
 
 /// Idle connections are kept this long: bursts come back.
 const KEEP_IDLE: Duration = Duration::from_secs(90);
+
+/// How far sending may be behind the end of its time.
+const LATEST_END: Duration = Duration::from_secs(1);
 
 /// Where requests go: `http://HOST[:PORT][/PATH]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -136,6 +139,9 @@ pub(super) struct Run {
     client: Client,
     record: Mutex<Record>,
     start: Instant,
+    /// When sending ends, even if it is behind its schedule.
+    end: Option<Instant>,
+    pub(super) ended_behind: AtomicBool,
     max_outstanding: usize,
     timeout: Duration,
     stop: CancellationToken,
@@ -145,20 +151,17 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(
-        client: Client,
-        record: Record,
-        max_outstanding: usize,
-        timeout: Duration,
-        stop: CancellationToken,
-    ) -> Self {
+    pub(super) fn new(client: Client, record: Record, options: &Options) -> Self {
+        let start = Instant::now();
         Self {
             client,
             record: Mutex::new(record),
-            start: Instant::now(),
-            max_outstanding,
-            timeout,
-            stop,
+            start,
+            end: options.duration.and_then(|duration| start.checked_add(duration + LATEST_END)),
+            ended_behind: AtomicBool::new(false),
+            max_outstanding: options.max_outstanding,
+            timeout: options.timeout,
+            stop: options.stop.clone(),
             under_way: TaskTracker::new(),
             sent: AtomicU64::new(0),
             not_sent: AtomicU64::new(0),
@@ -173,6 +176,11 @@ impl Run {
     ) {
         for (number, request) in (0..).zip(requests) {
             let due = self.start + Duration::from_secs_f64(request.at_s.min(LATEST_S));
+            // A schedule that no machine can keep up with ends with its time all the same.
+            if self.end.is_some_and(|end| Instant::now() > end) {
+                self.ended_behind.store(true, Ordering::Relaxed);
+                return;
+            }
             if !self.wait_until(due) {
                 return;
             }

@@ -198,7 +198,7 @@ pub async fn replay(options: Options) -> Result<Report, ReplayError> {
     let requests = std::mem::replace(&mut schedule.requests, Box::new(std::iter::empty()));
     let record = Record::new(schedule.job_types.len(), options.fleet.clone(), schedule.in_fleet.clone());
     let client = Client::new(&options.target, &schedule.job_types)?;
-    let run = Arc::new(Run::new(client, record, options.max_outstanding, options.timeout, options.stop.clone()));
+    let run = Arc::new(Run::new(client, record, &options));
 
     let sender = Arc::clone(&run);
     let runtime = tokio::runtime::Handle::current();
@@ -224,6 +224,10 @@ pub async fn replay(options: Options) -> Result<Report, ReplayError> {
     }
     if let Some(progress) = &options.progress {
         progress(run.progress(schedule.total));
+    }
+    if run.ended_behind.load(Ordering::Relaxed) {
+        let behind = "sending fell behind its schedule and ended with its time: the traffic was lighter than asked for";
+        schedule.warnings.push(behind.to_owned());
     }
     let not_sent = run.not_sent.load(Ordering::Relaxed);
     Ok(report::report(&options, &schedule, &run.take_record(), not_sent))

@@ -101,3 +101,21 @@ fn emulated_servers_listen_on_the_addresses_of_the_file() {
     emulator.kill().unwrap();
     emulator.wait().unwrap();
 }
+
+#[test]
+fn a_schedule_nobody_can_keep_up_with_ends_with_its_time_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "two.toml", TWO_SERVERS);
+    let gateway = Gateway::start(&fleet, &[]);
+    let began = std::time::Instant::now();
+    let output = shortline()
+        .args(["replay", "--target", &format!("http://{}", gateway.requests), "--load", "1e9", "--duration", "0.5"])
+        .args(["--max-outstanding", "5", "--fleet"])
+        .arg(&fleet)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(report.contains("fell behind its schedule"), "{report}");
+}

@@ -116,7 +116,7 @@ fn route(
     let matched = exclusive.and_then(|()| match (path_prefix?, host?) {
         (Some(prefix), _) => path(faults, &prefix),
         (None, Some(host)) => host_name(faults, &host),
-        (None, None) => Err(section.missing("path_prefix")),
+        (None, None) => Err(section.missing_either("path_prefix", "host")),
     });
     section.finish();
     let (matches, job_type) = (matched?, job_type?);

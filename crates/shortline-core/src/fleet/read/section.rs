@@ -180,6 +180,12 @@ impl<'r, 't> Section<'r, 't> {
         self.faults.missing(&self.place, format!("{} has no `{key}`", self.title), remedy)
     }
 
+    /// As [`missing`](Self::missing), where either of two keys would do.
+    pub(super) fn missing_either(&self, one: &str, other: &str) -> Reported {
+        let remedy = format!("add `{one} = ...` or `{other} = ...` below {}", self.title);
+        self.faults.missing(&self.place, format!("{} has neither `{one}` nor `{other}`", self.title), remedy)
+    }
+
     /// Of several keys, those that stand in the file.
     fn present(&self, keys: &[&'static str]) -> Vec<(&'static str, &'r Span)> {
         keys.iter().filter_map(|&key| Some((key, self.place_of(key)?))).collect()

@@ -88,6 +88,6 @@ fn speed(section: &mut Section<'_, '_>) -> Read<Speed> {
     match (rate?, rank?) {
         (Some(rate), _) => Ok(Speed::Rate(rate.value)),
         (None, Some(rank)) => Ok(Speed::Rank(rank.value)),
-        (None, None) => Err(section.missing("rate")),
+        (None, None) => Err(section.missing_either("rate", "rank")),
     }
 }

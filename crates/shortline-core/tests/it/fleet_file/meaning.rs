@@ -249,7 +249,7 @@ fn routes_are_checked() {
         ("path_prefix = \"v1\"\njob_type = \"M1\"", "`v1` is no path prefix"),
         ("host = \"a:80\"\njob_type = \"M1\"", "`a:80` is no host name"),
         ("host = \"a\"\npath_prefix = \"/a\"\njob_type = \"M1\"", "[[route]] has both `path_prefix` and `host`"),
-        ("job_type = \"M1\"", "[[route]] has no `path_prefix`"),
+        ("job_type = \"M1\"", "[[route]] has neither `path_prefix` nor `host`"),
         ("path_prefix = \"/a\"\njob_type = \"M11\"", "did you mean `M1`?"),
         ("host = \"a\"\njob_type = \"M1\"\n[[route]]\nhost = \"A\"\njob_type = \"M2\"", "two routes match `a`"),
     ] {
