@@ -129,7 +129,9 @@ fn open(args: &Args) -> Result<Parts, Failure> {
     if let Some(ServiceInstead::Exponential) = args.service
         && settings.service != Default::default()
     {
-        eprintln!("note: --service exponential: the [service] of the fleet file is not used; mean sizes are");
+        eprintln!(
+            "note: --service exponential: sizes are exponential with the file's means, first in first out; its [service] is not used"
+        );
         settings.service = Default::default();
     }
     if args.load.is_some() && args.sweep.as_ref().is_some_and(|sweep| sweep.points.iter().any(|p| p.load().is_some())) {
@@ -191,7 +193,7 @@ fn follow(args: &Args, file: &Parts, policies: &[PolicySpec], times: &Times, wat
             "{}: policy {}, from empty, {} replications",
             trajectories.fleet, trajectory.policy, trajectories.replications
         );
-        println!("{}", trajectory::table(&trajectories, trajectory));
+        println!("{}", trajectory::table(trajectory));
     }
     Ok(())
 }
@@ -254,21 +256,29 @@ fn bound(fleet: &Fleet, graph: Result<&GraphBound, String>, policy: &PolicyRepor
     if bound.is_valid() { Ok(named(bound)) } else { Err(bound.validity.why().to_owned()) }
 }
 
-/// A report as JSON, with the point of the sweep where the report does not show it.
+/// A report as JSON, with what the report itself does not show: the point of the sweep, and a `--service`.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     load: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     degree: Option<u32>,
+    /// `--service`, if it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<&'static str>,
     #[serde(flatten)]
     report: &'a Report,
 }
 
 impl<'a> Shown<'a> {
-    fn of(simulated: &'a Simulated) -> Self {
+    fn new(args: &Args, simulated: &'a Simulated) -> Self {
         let point = simulated.point;
-        Self { load: point.and_then(Point::load), degree: point.and_then(Point::degree), report: &simulated.report }
+        Self {
+            load: point.and_then(Point::load),
+            degree: point.and_then(Point::degree),
+            service: args.service.map(|ServiceInstead::Exponential| "exponential"),
+            report: &simulated.report,
+        }
     }
 }
 
@@ -285,8 +295,11 @@ fn print(args: &Args, done: &[Simulated], points: usize) -> Result<(), Failure> 
     }
     if args.json {
         let json = match &args.sweep {
-            None => serde_json::to_string_pretty(&done[0].report),
-            Some(_) => serde_json::to_string_pretty(&done.iter().map(Shown::of).collect::<Vec<_>>()),
+            None => serde_json::to_string_pretty(&Shown::new(args, &done[0])),
+            Some(_) => {
+                let shown: Vec<Shown<'_>> = done.iter().map(|simulated| Shown::new(args, simulated)).collect();
+                serde_json::to_string_pretty(&shown)
+            }
         };
         println!("{}", json.map_err(Failure::run)?);
         return Ok(());

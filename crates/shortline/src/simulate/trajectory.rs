@@ -38,12 +38,12 @@ impl Times {
 }
 
 /// One row per moment: jobs, and the occupancy of the fleet's server types.
-pub(super) fn table(fleet: &Trajectories, trajectory: &Trajectory) -> Table {
+pub(super) fn table(trajectory: &Trajectory) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let types = trajectory.points.first().map_or(&[][..], |moment| &moment.per_server_type);
     let occupancies = types.iter().flat_map(|m| [1, 2].map(|i| format!("{} >= {i}", m.name)));
-    let columns = ["time".to_owned(), format!("jobs at {} servers", fleet.servers)];
+    let columns = ["time".to_owned(), "jobs".to_owned()];
     table.set_header(columns.into_iter().chain(occupancies));
     for moment in &trajectory.points {
         table.add_row(row(moment));
