@@ -23,6 +23,16 @@ pub(crate) trait Chain: Debug + Send {
     fn record(&self) -> Record;
 }
 
+/// A replication that can be looked at when the time comes.
+pub(crate) trait Walk: Send {
+    /// Runs until this time, or until `is_stopped` says so; returns the number of events on the way.
+    fn run_until(&mut self, time_s: f64, is_stopped: &dyn Fn() -> bool) -> u64;
+    /// Visits the servers: index of the server type, and number of jobs.
+    fn servers(&self, visit: &mut dyn FnMut(usize, usize));
+    /// Jobs that wait in front.
+    fn waiting(&self) -> u64;
+}
+
 /// How far a chain is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {

@@ -8,7 +8,7 @@ use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
 use shortline_core::state::Places;
 
 use crate::SimulationError;
-use crate::chain::{Chain, Streams};
+use crate::chain::{Chain, Streams, Walk};
 use crate::lumped::{Lumpable, LumpableVisitor, LumpedChain, LumpedClock, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
 use crate::model::Model;
@@ -23,10 +23,14 @@ pub(crate) struct Workshop {
     thinned: OnceLock<Arc<ThinnedClock>>,
     lumped: OnceLock<Option<Arc<LumpedClock>>>,
     may_lump: bool,
+    walks: bool,
 }
 
 /// Makes a replication from its streams.
 pub(crate) type MakeChain = Box<dyn Fn(Streams) -> Box<dyn Chain> + Send>;
+
+/// The same, to be looked at when the time comes.
+pub(crate) type MakeWalk = Box<dyn Fn(Streams) -> Box<dyn Walk> + Send>;
 
 /// A policy ready to be simulated.
 pub(crate) struct Contender {
@@ -36,6 +40,8 @@ pub(crate) struct Contender {
     /// Jobs may pile up without end.
     pub(crate) unbounded: bool,
     pub(crate) chain: MakeChain,
+    /// Where the workshop makes walks.
+    pub(crate) walk: Option<MakeWalk>,
 }
 
 impl fmt::Debug for Contender {
@@ -59,7 +65,13 @@ impl Workshop {
             thinned: OnceLock::new(),
             lumped: OnceLock::new(),
             may_lump,
+            walks: false,
         }
+    }
+
+    /// For contenders that walk.
+    pub(crate) fn for_walks(model: Model) -> Self {
+        Self { walks: true, ..Self::new(model, false) }
     }
 
     /// Prepares one of the policies that have a name.
@@ -69,7 +81,8 @@ impl Workshop {
             && let Some(chain) = with_lumpable(spec, self.model.fleet.server_count(), Lump(&self.model, clock))
         {
             let unbounded = self.has_unbounded_servers();
-            return Ok(Contender { name: spec.to_string(), engine: Engine::Lumped, why: LUMPED, unbounded, chain });
+            let (name, engine) = (spec.to_string(), Engine::Lumped);
+            return Ok(Contender { name, engine, why: LUMPED, unbounded, chain, walk: None });
         }
         Ok(with_policy(spec, &self.model.fleet, Prepare { workshop: self, name: spec.to_string() })?)
     }
@@ -80,12 +93,13 @@ impl Workshop {
         let lines = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
         let unbounded_servers = P::PLACES == Places::Buffers && self.has_unbounded_servers();
         let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
+        let walk = self.walks.then(|| self.walk(policy.clone()));
         let (why, chain) = if lines || self.model.uniform_rates.is_none() {
             (if lines { LINES } else { RATES }, self.tracked(policy))
         } else {
             (COUNTS, self.counted(policy))
         };
-        Contender { name, engine: Engine::Markov, why, unbounded, chain }
+        Contender { name, engine: Engine::Markov, why, unbounded, chain, walk }
     }
 
     fn has_unbounded_servers(&self) -> bool {
@@ -96,6 +110,12 @@ impl Workshop {
         let model = Arc::clone(&self.model);
         let clock = Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&model))));
         Box::new(move |streams| Box::new(MarkovChain::new(&model, &clock, policy.clone(), streams)))
+    }
+
+    fn walk<P: Policy>(&self, policy: P) -> MakeWalk {
+        let model = Arc::clone(&self.model);
+        let clock = Arc::clone(self.thinned.get_or_init(|| Arc::new(ThinnedClock::new(&model))));
+        Box::new(move |streams| Box::new(TrackedChain::new(&model, &clock, policy.clone(), streams)))
     }
 
     fn tracked<P: Policy>(&self, policy: P) -> MakeChain {

@@ -30,9 +30,11 @@ mod rounds;
 mod simulation;
 mod tally;
 mod tracked;
+mod trajectory;
 mod watch;
 
 pub use error::SimulationError;
 pub use estimate::{Estimate, FALSE_ALARM_PER_LOOK};
 pub use report::{Bound, Difference, Engine, JobTypeReport, Means, PolicyReport, Report, ServerTypeReport};
 pub use simulation::{Observer, PerType, Round, Simulation, Unobserved, Until};
+pub use trajectory::{Moment, MomentOfType, Trajectories, Trajectory};

@@ -14,6 +14,7 @@ use crate::model::Model;
 use crate::observe;
 use crate::report::{Difference, PolicyReport, Report};
 use crate::rounds::{self, Plan, Racer};
+use crate::trajectory::{self, Trajectories, Trajectory};
 
 /// When to stop.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -263,6 +264,75 @@ impl Simulation {
         let plan = Plan::new(&self.fleet, self.seed, self.until);
         let racers = self.pool()?.install(|| rounds::run(contenders, &plan, observer));
         Ok(self.report(&workshop.model, &plan, &racers))
+    }
+
+    /// How the fleet fills from empty: the numbers of jobs at these times (ascending), averaged over `replications`
+    /// independent runs. Says nothing about when to stop: [`until`](Self::until) is not used.
+    ///
+    /// Observed like a run; stopped early, it has the moments that all replications reached.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use shortline_core::{fleet::*, graph::Edges};
+    /// # let parts = FleetParts {
+    /// #     name: "one server".into(),
+    /// #     server_types: vec![ServerTypeParts { name: "A10".into(), speed: Speed::Rate(1.0), slots: 1 }],
+    /// #     servers: vec![ServerParts { names: Names { base: "gpu".into(), count: None }, server_type: 0, buffer: Some(1), addresses: vec![] }],
+    /// #     job_types: vec![JobTypeParts { names: Names { base: "m".into(), count: None }, arrivals: ArrivalRates::Each(1.0), size: 1.0 }],
+    /// #     rates: vec![], edges: Edges::Complete, settings: Settings::default(),
+    /// # };
+    /// use shortline_sim::{Simulation, Unobserved};
+    ///
+    /// // One server of rate 1 with room for one job, jobs at 1/s: busy with probability (1 - e^-2t) / 2.
+    /// let fleet = Arc::new(Fleet::new(parts)?);
+    /// let simulation = Simulation::new(&fleet).policy("jsq".parse()?).seed(1);
+    /// let filling = simulation.trajectory(&[0.0, 0.5, 10.0], 4000, &Unobserved)?;
+    /// let busy = |i: usize| filling.trajectories[0].points[i].mean_jobs.unwrap().mean;
+    /// assert_eq!(busy(0), 0.0);
+    /// assert!((busy(1) - 0.316).abs() < 0.03 && (busy(2) - 0.5).abs() < 0.03);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); and if there are fewer than two replications, or times that do not ascend from 0 on.
+    pub fn trajectory(
+        &self,
+        times_s: &[f64],
+        replications: usize,
+        observer: &dyn Observer,
+    ) -> Result<Trajectories, SimulationError> {
+        self.check_options()?;
+        if replications < 2 {
+            let (option, value) = ("the number of replications", replications as f64);
+            return Err(SimulationError::Option { option, value, range: "at least 2, for an interval" });
+        }
+        let mut earlier = 0.0;
+        for &time_s in times_s {
+            if !(time_s >= earlier && time_s.is_finite()) {
+                let (option, range) = ("a time of the trajectory", "finite, and not before 0 or the one before it");
+                return Err(SimulationError::Option { option, value: time_s, range });
+            }
+            earlier = time_s;
+        }
+        let workshop = Workshop::for_walks(Model::new(&self.fleet, self.load_factor)?);
+        let contenders = self.contenders(&workshop)?;
+        let (fleet, seed) = (&*self.fleet, self.seed);
+        let follow = |contender: Contender| {
+            let make = contender.walk.expect("this workshop makes walks");
+            let points = trajectory::follow(&make, fleet, times_s, seed, replications, observer);
+            Trajectory { policy: contender.name, points }
+        };
+        let trajectories: Vec<Trajectory> = self.pool()?.install(|| contenders.into_iter().map(follow).collect());
+        Ok(Trajectories {
+            fleet: self.fleet.name().to_owned(),
+            servers: self.fleet.server_count(),
+            job_types: self.fleet.job_type_count(),
+            edges: self.fleet.graph().edge_count(),
+            replications,
+            seed: self.seed,
+            complete: trajectories.iter().all(|trajectory| trajectory.points.len() == times_s.len()),
+            trajectories,
+        })
     }
 
     fn check_options(&self) -> Result<(), SimulationError> {

@@ -21,7 +21,7 @@ use shortline_core::random::{Generator, below};
 use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId, Started, Ticket};
 
 use crate::alias::Alias;
-use crate::chain::{Chain, Progress, Streams};
+use crate::chain::{Chain, Progress, Streams, Walk};
 use crate::model::Model;
 use crate::record::{Law, Measured, Record, TypeTally};
 
@@ -148,9 +148,24 @@ impl<P: Policy> TrackedChain<P> {
         true
     }
 
-    /// Time passes until the next tick; those whose time is up before give up.
-    fn wait_for_tick(&mut self) {
-        let next_s = self.rest.now_s - unit(&mut self.gaps).ln() / self.rest.clock.rate;
+    /// When the next tick is, seen from now.
+    fn next_tick_s(&mut self) -> f64 {
+        self.rest.now_s - unit(&mut self.gaps).ln() / self.rest.clock.rate
+    }
+
+    /// A tick: whether it is an event.
+    fn tick(&mut self) -> bool {
+        let job_types = self.rest.model.fleet.job_type_count();
+        let outcome = self.rest.clock.table.draw(self.ticks.next_u64()) as usize;
+        if outcome < job_types {
+            self.arrive(outcome);
+            return true;
+        }
+        self.serve(ServerId::new(outcome - job_types))
+    }
+
+    /// Time passes without a tick; those whose time is up give up.
+    fn pass_until(&mut self, next_s: f64) {
         let waiting = self.dispatcher.waiting_total();
         if waiting > 0 {
             self.rest.tally.line_area_s += waiting as f64 * (next_s - self.rest.now_s);
@@ -254,19 +269,42 @@ impl Tally {
     }
 }
 
+impl<P: Policy> Walk for TrackedChain<P> {
+    fn run_until(&mut self, time_s: f64, is_stopped: &dyn Fn() -> bool) -> u64 {
+        /// Ticks between two looks at whether to stop.
+        const TICKS: u32 = 10_000;
+        let before = self.rest.events;
+        while !is_stopped() {
+            for _ in 0..TICKS {
+                let next_s = self.next_tick_s();
+                if next_s > time_s {
+                    self.pass_until(time_s);
+                    return self.rest.events - before;
+                }
+                self.pass_until(next_s);
+                self.rest.events += u64::from(self.tick());
+            }
+        }
+        self.rest.events - before
+    }
+
+    fn servers(&self, visit: &mut dyn FnMut(usize, usize)) {
+        let fleet = &self.rest.model.fleet;
+        fleet.servers().for_each(|r| visit(fleet.server_type(r).index(), self.rest.jobs[r.index()].len()));
+    }
+
+    fn waiting(&self) -> u64 {
+        self.dispatcher.waiting_total() as u64
+    }
+}
+
 impl<P: Policy> Chain for TrackedChain<P> {
     fn run(&mut self, events: u64) {
-        let job_types = self.rest.model.fleet.job_type_count();
         let mut left = events;
         while left > 0 {
-            self.wait_for_tick();
-            let outcome = self.rest.clock.table.draw(self.ticks.next_u64()) as usize;
-            if outcome < job_types {
-                self.arrive(outcome);
-                left -= 1;
-            } else if self.serve(ServerId::new(outcome - job_types)) {
-                left -= 1;
-            }
+            let next_s = self.next_tick_s();
+            self.pass_until(next_s);
+            left -= u64::from(self.tick());
         }
         self.rest.events += events;
     }

@@ -4,7 +4,8 @@
 //! no server is busier than `1/s*`, so a fleet is stable with them exactly when some policy is stable at all. Exchangeable
 //! servers get equal shares. What lies away from the bottleneck is not balanced further than that.
 
-use shortline_core::{JobTypeId, ServerId};
+use shortline_core::policy::SplitShares;
+use shortline_core::{Fleet, JobTypeId, ServerId};
 
 use crate::max_flow::index;
 use crate::reduced::Reduced;
@@ -72,6 +73,23 @@ impl Shares {
     #[must_use]
     pub fn distribution_count(&self) -> usize {
         self.reduced.ports.len()
+    }
+
+    /// The fleet these shares were computed for, with the shares for policy `split`.
+    ///
+    /// # Panics
+    /// If `fleet` is not the fleet of the shares.
+    #[must_use]
+    pub fn give_to(&self, fleet: &Fleet) -> Fleet {
+        let mut distributions = vec![None; self.distribution_count()];
+        for l in fleet.job_types() {
+            distributions[self.distribution(l)].get_or_insert_with(|| self.of(l).collect::<Vec<_>>());
+        }
+        let distributions: Vec<Vec<(ServerId, f64)>> =
+            distributions.into_iter().map(Option::unwrap_or_default).collect();
+        let distribution_of = self.reduced.port_of.clone();
+        let shares = SplitShares::new(fleet, distribution_of, &distributions);
+        fleet.with_split_shares(shares.expect("the shares are those of this fleet"))
     }
 
     /// Fraction of time a slot of `server` is busy under these shares, at the fleet's arrival rates and without losses;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use shortline_core::Fleet;
-use shortline_core::fleet::{Source, read};
+use shortline_core::fleet::{FleetFaults, Parts, Source, read, read_parts};
 
 use crate::failure::{Failure, render};
 
@@ -13,15 +13,32 @@ const WARNINGS_SHOWN: usize = 10;
 
 /// Reads a fleet file; `-` is standard input. Warnings go to standard error.
 pub(crate) fn open(path: &Path) -> Result<Arc<Fleet>, Failure> {
+    let loaded = with_text(path, read)?;
+    print_warnings(&loaded.warnings);
+    Ok(Arc::new(loaded.fleet))
+}
+
+/// The same as far as its parts, for a command that alters them.
+pub(crate) fn open_parts(path: &Path) -> Result<Parts, Failure> {
+    let parts = with_text(path, read_parts)?;
+    print_warnings(&parts.warnings);
+    Ok(parts)
+}
+
+/// Reads files that a fleet file names.
+type ReadFile<'a> = &'a dyn Fn(&str) -> std::io::Result<String>;
+
+fn with_text<T>(
+    path: &Path,
+    read: impl FnOnce(&Source<'_>, ReadFile<'_>) -> Result<T, FleetFaults>,
+) -> Result<T, Failure> {
     let is_stdin = path == Path::new("-");
     let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
     let text = if is_stdin { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
     let text = text.map_err(|error| Failure::usage(format!("cannot read the fleet file `{name}`: {error}")))?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    let loaded = read(&Source { name: &name, text: &text }, &|file| std::fs::read_to_string(folder.join(file)))
-        .map_err(|faults| Failure::Fleet(Box::new(faults)))?;
-    print_warnings(&loaded.warnings);
-    Ok(Arc::new(loaded.fleet))
+    read(&Source { name: &name, text: &text }, &|file| std::fs::read_to_string(folder.join(file)))
+        .map_err(|faults| Failure::Fleet(Box::new(faults)))
 }
 
 #[expect(clippy::print_stderr, reason = "the command line talks to its user")]

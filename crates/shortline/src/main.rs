@@ -8,6 +8,7 @@ mod logging;
 mod replay;
 mod serve;
 mod simulate;
+mod split;
 
 use std::process::ExitCode;
 

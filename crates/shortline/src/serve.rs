@@ -13,7 +13,7 @@ use shortline_gateway::{Gateway, Options, shutdown};
 
 use crate::failure::Failure;
 use crate::logging::Log;
-use crate::{bounds, fleet_file, logging};
+use crate::{bounds, fleet_file, logging, split};
 
 /// Run the gateway
 ///
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Emulate the servers on loopback ports of the system's choice; addresses in the file are ignored
     #[arg(long)]
     emulate: bool,
-    /// Policy instead of the file's (default jfsq): random, jsq, jfsq, jiq, jfiq, jsq(d), jfsq(d), jsq(d1,d2), sed, nq, central
+    /// Policy instead of the file's (default jfsq): random, jsq, jfsq, jiq, jfiq, jsq(d), jfsq(d), jsq(d1,d2), sed, nq, split, central
     #[arg(long)]
     policy: Option<PolicySpec>,
     /// Where requests come in
@@ -54,6 +54,8 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let fleet = fleet_file::open(&args.fleet)?;
+    let policy = args.policy.or(fleet.settings().policy);
+    let fleet = split::with_shares(fleet, policy.as_slice())?;
     logging::start(args.log);
     let settings = fleet.settings();
     fleet_file::say_not_honoured(

@@ -1,21 +1,27 @@
 //! `shortline simulate`: policies side by side on one fleet, with confidence intervals and the bound.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+mod points;
+mod sweep;
+mod tables;
+mod trajectory;
+mod watch;
 
-use comfy_table::{CellAlignment, Table, presets};
-use indicatif::{ProgressBar, ProgressStyle};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use serde::Serialize;
 use shortline_core::Fleet;
+use shortline_core::fleet::Parts;
 use shortline_core::policy::PolicySpec;
-use shortline_sim::{Bound, Estimate, Observer, PerType, PolicyReport, Report, Round, Simulation, Until};
+use shortline_sim::{Bound, Observer, PerType, PolicyReport, Report, Simulation, SimulationError, Until};
 use shortline_theory::bounds::{self, GraphBound};
 use shortline_theory::stability;
 
 use crate::failure::Failure;
-use crate::fleet_file;
+use crate::{fleet_file, split};
+use sweep::{Point, Sweep};
+use trajectory::Times;
+use watch::{Watch, on_interrupt};
 
 /// Simulate policies side by side, against the bound
 ///
@@ -24,8 +30,11 @@ use crate::fleet_file;
 /// their ratios are known better than the means. A policy under which jobs pile up without end is called unstable.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  shortline simulate examples/image-generation.toml --policy jfsq,jsq,random
-  shortline simulate fleet.toml --policy 'jfsq,jsq(2)' --sweep load=0.5..0.98:0.04 --csv sweep.csv")]
+  shortline simulate examples/papers-fleet.toml --policy 'jfsq,jsq,jsq(2),random'
+  shortline simulate examples/papers-fleet.toml --sweep load=0.5..0.98:0.04 --csv sweep.csv
+  shortline simulate examples/papers-fleet.toml --sweep degree=2,4,8,16
+  shortline simulate examples/papers-fleet.toml --trajectory 20:0.5
+  shortline simulate examples/image-generation.toml --service exponential --policy jfsq,jsq,split")]
 pub(crate) struct Args {
     /// Fleet file; - is standard input
     fleet: PathBuf,
@@ -39,14 +48,30 @@ pub(crate) struct Args {
     #[arg(long, value_parser = events)]
     events: Option<u64>,
     /// Stop after so many seconds, converged or not
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::replay::not_negative)]
     time: Option<f64>,
     /// Scale all arrival rates to this offered load
     #[arg(long)]
     load: Option<f64>,
-    /// One row per point: load=A..B:STEP or load=A,B,C
-    #[arg(long, value_name = "WHAT=POINTS", value_parser = sweep, conflicts_with = "load")]
+    /// One row per point: load=A..B:STEP or load=A,B,C scale the rates; degree=2,4,8 generates the [graph] anew;
+    /// servers=64,128 scales the counts of servers (and, with a [graph], of job types) at the same offered load
+    #[arg(long, value_name = "WHAT=POINTS", value_parser = Sweep::parse)]
     sweep: Option<Sweep>,
+    /// Occupancy over time from the empty fleet instead of long-run means: END (50 steps), END:STEP, A..B:STEP or A,B,C,
+    /// in seconds
+    #[arg(
+        long,
+        value_name = "TIMES",
+        value_parser = Times::parse,
+        conflicts_with_all = ["sweep", "events", "relative_error", "strict", "per_type"]
+    )]
+    trajectory: Option<Times>,
+    /// Independent replications of a trajectory, at least 2
+    #[arg(long, default_value_t = 100, requires = "trajectory", value_parser = clap::value_parser!(u32).range(2..))]
+    replications: u32,
+    /// exponential: instead of the file's [service], with the same mean sizes, first in first out
+    #[arg(long)]
+    service: Option<ServiceInstead>,
     /// Seed; the same seed gives the same figures, on any number of threads
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -67,62 +92,132 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// `--sweep`.
-#[derive(Clone, Debug)]
-struct Sweep {
-    loads: Vec<f64>,
+/// `--service`.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ServiceInstead {
+    Exponential,
 }
 
-/// A point of a sweep.
-#[derive(Serialize)]
-struct Point {
-    load: f64,
-    #[serde(flatten)]
+/// The report of one point of a sweep, or of the only one.
+struct Simulated {
+    point: Option<Point>,
     report: Report,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let fleet = fleet_file::open(&args.fleet)?;
+    let file = open(args)?;
     let policies = match &args.policy {
         Some(list) => PolicySpec::parse_list(list).map_err(Failure::usage)?,
-        None => Vec::new(),
+        None => file.fleet.settings.policy.into_iter().collect(),
     };
     let watch = Watch::new(args);
     let interrupt = on_interrupt(watch.stop.clone())?;
-    let reports = match &args.sweep {
-        None => vec![simulate(args, &at_load(&fleet, args.load)?, &policies, &watch)?],
-        Some(sweep) => sweep
-            .loads
-            .iter()
-            .take_while(|_| !watch.is_stopped())
-            .map(|&load| simulate(args, &at_load(&fleet, Some(load))?, &policies, &watch))
-            .collect::<Result<_, _>>()?,
+    let outcome = match &args.trajectory {
+        Some(times) => follow(args, &file, &policies, times, &watch),
+        None => simulate_all(args, &file, &policies, &watch),
     };
-    watch.bar.finish_and_clear();
     interrupt.shutdown_background();
-    if let Some(path) = &args.csv {
-        let write = std::fs::write(path, csv(&reports));
-        write.map_err(|error| Failure::run(format!("cannot write `{}`: {error}", path.display())))?;
+    outcome
+}
+
+/// The file's parts, altered as the options ask.
+#[expect(clippy::print_stderr, reason = "the command line talks to its user")]
+fn open(args: &Args) -> Result<Parts, Failure> {
+    let mut file = fleet_file::open_parts(&args.fleet)?;
+    let settings = &mut file.fleet.settings;
+    if let Some(ServiceInstead::Exponential) = args.service
+        && settings.service != Default::default()
+    {
+        eprintln!(
+            "note: --service exponential: sizes are exponential with the file's means, first in first out; its [service] is not used"
+        );
+        settings.service = Default::default();
     }
-    print(args, &reports)?;
+    if args.load.is_some() && args.sweep.as_ref().is_some_and(|sweep| sweep.points.iter().any(|p| p.load().is_some())) {
+        return Err(Failure::usage("--load and --sweep load exclude each other"));
+    }
+    Ok(file)
+}
+
+fn simulate_all(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Watch) -> Result<(), Failure> {
+    let points = args.sweep.as_ref().map_or(vec![None], |sweep| sweep.points.iter().copied().map(Some).collect());
+    let mut done = Vec::new();
+    for point in &points {
+        let fleet = match point {
+            None => sweep::fleet_of(file.fleet.clone(), args.load)?,
+            Some(point) => point.fleet(file, args.load)?,
+        };
+        let report = simulate(args, &split::with_shares(Arc::new(fleet), policies)?, policies, watch)?;
+        done.push(Simulated { point: *point, report });
+        if watch.is_stopped() {
+            break;
+        }
+    }
+    watch.bar.finish_and_clear();
+    if let Some(path) = &args.csv {
+        write(path, &tables::csv(&done))?;
+    }
+    print(args, &done, points.len())?;
     let converged = |policy: &PolicyReport| policy.converged || policy.unstable;
-    if args.strict && !reports.iter().flat_map(|report| &report.policies).all(converged) {
+    let all = done.len() == points.len() && done.iter().flat_map(|point| &point.report.policies).all(converged);
+    if args.strict && !all {
         return Err(Failure::run("not converged, and --strict was asked for"));
     }
     Ok(())
 }
 
-/// The fleet with its arrival rates scaled to an offered load.
-fn at_load(fleet: &Arc<Fleet>, load: Option<f64>) -> Result<Arc<Fleet>, Failure> {
-    let Some(load) = load else { return Ok(Arc::clone(fleet)) };
-    if !(load > 0.0 && load.is_finite()) {
-        return Err(Failure::usage(format!("the load is {load}, must be positive and finite")));
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| Failure::run(format!("cannot write `{}`: {error}", path.display())))
+}
+
+/// `--trajectory`.
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "the command line talks to its user")]
+fn follow(args: &Args, file: &Parts, policies: &[PolicySpec], times: &Times, watch: &Watch) -> Result<(), Failure> {
+    let fleet = split::with_shares(Arc::new(sweep::fleet_of(file.fleet.clone(), args.load)?), policies)?;
+    let trajectories = asked(args, &fleet, policies).trajectory(&times.0, args.replications as usize, watch);
+    let trajectories = trajectories.map_err(refused)?;
+    watch.bar.finish_and_clear();
+    if let Some(path) = &args.csv {
+        write(path, &trajectory::csv(&trajectories))?;
     }
-    let factor = load / stability::offered_load(fleet).map_err(Failure::usage)?;
-    let rates = fleet.job_types().map(|l| fleet.arrival_rate(l).map_or(0.0, |rate| rate * factor)).collect();
-    let sizes = fleet.job_types().map(|l| fleet.size(l)).collect();
-    Ok(Arc::new(fleet.with_traffic(rates, sizes).map_err(Failure::usage)?))
+    if !trajectories.complete {
+        eprintln!("warning: stopped before the last moment");
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&trajectories).map_err(Failure::run)?);
+        return Ok(());
+    }
+    for trajectory in &trajectories.trajectories {
+        println!(
+            "{}: policy {}, from empty, {} replications",
+            trajectories.fleet, trajectory.policy, trajectories.replications
+        );
+        println!("{}", trajectory::table(trajectory));
+    }
+    Ok(())
+}
+
+/// The simulation that the options ask for.
+fn asked(args: &Args, fleet: &Arc<Fleet>, policies: &[PolicySpec]) -> Simulation {
+    let simulation = Simulation::new(fleet).seed(args.seed).per_type(args.per_type);
+    let simulation = args.threads.into_iter().fold(simulation, Simulation::threads);
+    policies.iter().fold(simulation, |simulation, &policy| simulation.policy(policy))
+}
+
+/// Why the simulator refuses, and what to do about it on the command line.
+fn refused(error: SimulationError) -> Failure {
+    let remedy = match &error {
+        SimulationError::NeedsGeneralEngine { section, .. } if section.starts_with("[service]") => {
+            "; `--service exponential` simulates the fleet with exponential sizes of the same means instead".to_owned()
+        }
+        SimulationError::NeedsGeneralEngine { section, .. } => {
+            format!("; a copy of the fleet file without {section} can be simulated")
+        }
+        SimulationError::NoPolicy => "; or pass --policy".to_owned(),
+        _ => String::new(),
+    };
+    Failure::usage(format!("{error}{remedy}"))
 }
 
 fn simulate(args: &Args, fleet: &Arc<Fleet>, policies: &[PolicySpec], watch: &Watch) -> Result<Report, Failure> {
@@ -131,10 +226,7 @@ fn simulate(args: &Args, fleet: &Arc<Fleet>, policies: &[PolicySpec], watch: &Wa
         None => Until::RelativeError { error: args.relative_error, most_events: MOST_EVENTS },
     };
     watch.begin(policies.len().max(1));
-    let simulation = Simulation::new(fleet).seed(args.seed).until(until).per_type(args.per_type);
-    let simulation = args.threads.into_iter().fold(simulation, Simulation::threads);
-    let simulation = policies.iter().fold(simulation, |simulation, &policy| simulation.policy(policy));
-    let mut report = simulation.run_observed(watch).map_err(Failure::usage)?;
+    let mut report = asked(args, fleet, policies).until(until).run_observed(watch).map_err(refused)?;
     if report.offered_load.is_none() {
         report.offered_load = stability::offered_load(fleet).ok();
     }
@@ -164,199 +256,64 @@ fn bound(fleet: &Fleet, graph: Result<&GraphBound, String>, policy: &PolicyRepor
     if bound.is_valid() { Ok(named(bound)) } else { Err(bound.validity.why().to_owned()) }
 }
 
-/// Looks on: progress bar, Ctrl-C, time limit, CPU time.
-struct Watch {
-    bar: ProgressBar,
-    stop: Arc<AtomicBool>,
-    deadline: Option<Instant>,
-    target: Option<f64>,
-    policies: AtomicU64,
-    per_policy: Option<u64>,
+/// A report as JSON, with what the report itself does not show: the point of the sweep, and a `--service`.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degree: Option<u32>,
+    /// `--service`, if it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<&'static str>,
+    #[serde(flatten)]
+    report: &'a Report,
 }
 
-impl Watch {
-    fn new(args: &Args) -> Self {
-        let style = "{elapsed_precise} {wide_bar} {human_pos} events, {msg}ready in {eta}";
-        let style = ProgressStyle::with_template(style).expect("the template names known fields");
-        let bar = ProgressBar::no_length().with_style(style);
-        bar.enable_steady_tick(Duration::from_millis(200));
+impl<'a> Shown<'a> {
+    fn new(args: &Args, simulated: &'a Simulated) -> Self {
+        let point = simulated.point;
         Self {
-            bar,
-            stop: Arc::new(AtomicBool::new(false)),
-            deadline: args.time.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds.max(0.0))),
-            target: args.events.is_none().then_some(args.relative_error),
-            policies: AtomicU64::new(1),
-            per_policy: args.events,
+            load: point.and_then(Point::load),
+            degree: point.and_then(Point::degree),
+            service: args.service.map(|ServiceInstead::Exponential| "exponential"),
+            report: &simulated.report,
         }
     }
-
-    fn begin(&self, policies: usize) {
-        self.policies.store(policies as u64, Ordering::Relaxed);
-        self.bar.reset();
-        if let Some(events) = self.per_policy {
-            self.bar.set_length(events * policies as u64);
-        }
-    }
-}
-
-impl Observer for Watch {
-    fn advanced(&self, events: u64) {
-        self.bar.inc(events);
-    }
-
-    fn round_ended(&self, round: &Round) {
-        let error = round.widest_relative_error;
-        if error.is_finite() {
-            self.bar.set_message(format!("+-{:.2} % so far, ", 100.0 * error));
-            if let Some(target) = self.target {
-                // The half-width shrinks like the square root of the length.
-                let wanted = round.counted_events as f64 * (error / target).powi(2).max(1.0);
-                self.bar.set_length((wanted as u64).saturating_mul(self.policies.load(Ordering::Relaxed)));
-            }
-        }
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    }
-
-    fn cpu_s(&self) -> f64 {
-        cpu_time::ProcessTime::try_now().map_or(0.0, |time| time.as_duration().as_secs_f64())
-    }
-}
-
-/// Ctrl-C stops the run; what there is is printed. A second one ends the process.
-fn on_interrupt(stop: Arc<AtomicBool>) -> Result<tokio::runtime::Runtime, Failure> {
-    let runtime = crate::runtime()?;
-    runtime.spawn(async move {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            if stop.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        }
-    });
-    Ok(runtime)
 }
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "the command line talks to its user")]
-fn print(args: &Args, reports: &[Report]) -> Result<(), Failure> {
-    for policy in reports.iter().flat_map(|report| &report.policies).filter(|p| !p.converged && !p.unstable) {
-        eprintln!("warning: `{}` has not converged", policy.policy);
+fn print(args: &Args, done: &[Simulated], points: usize) -> Result<(), Failure> {
+    for Simulated { point, report } in done {
+        for policy in report.policies.iter().filter(|policy| !policy.converged && !policy.unstable) {
+            let at = point.map_or(String::new(), |point| format!(" at {}", point.title()));
+            eprintln!("warning: `{}` has not converged{at}", policy.policy);
+        }
+    }
+    if done.len() < points {
+        eprintln!("warning: stopped after {} of {points} points", done.len());
     }
     if args.json {
         let json = match &args.sweep {
-            None => serde_json::to_string_pretty(&reports[0]),
-            Some(sweep) => {
-                let points = sweep.loads.iter().zip(reports);
-                let points: Vec<Point> = points.map(|(&load, report)| Point { load, report: report.clone() }).collect();
-                serde_json::to_string_pretty(&points)
+            None => serde_json::to_string_pretty(&Shown::new(args, &done[0])),
+            Some(_) => {
+                let shown: Vec<Shown<'_>> = done.iter().map(|simulated| Shown::new(args, simulated)).collect();
+                serde_json::to_string_pretty(&shown)
             }
         };
         println!("{}", json.map_err(Failure::run)?);
         return Ok(());
     }
-    for report in reports {
+    for Simulated { point, report } in done {
         let load = report.offered_load.map_or("unknown".to_owned(), |load| format!("{load:.4}"));
+        let point = point.map_or(String::new(), |point| format!(" (sweep: {})", point.title()));
         println!(
-            "{}: {} servers, {} job types, {} edges, offered load {load}",
+            "{}{point}: {} servers, {} job types, {} edges, offered load {load}",
             report.fleet, report.servers, report.job_types, report.edges
         );
-        println!("{}", table(report));
+        println!("{}", tables::table(report));
     }
     Ok(())
-}
-
-const COLUMNS: [&str; 9] =
-    ["policy", "mean response", "over the bound", "waiting", "service", "95 % below", "waits", "blocked", "engine"];
-
-fn table(report: &Report) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(COLUMNS);
-    for policy in &report.policies {
-        table.add_row(row(policy));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-fn row(policy: &PolicyReport) -> Vec<String> {
-    let engine = format!("{:?}", policy.engine).to_lowercase();
-    let Some(means) = &policy.means else {
-        let growth = policy.growth_jobs_per_s.unwrap_or(f64::NAN);
-        return vec![policy.policy.clone(), format!("unstable: +{growth:.3} jobs/s")];
-    };
-    let or_dash = |text: Option<String>| text.unwrap_or("-".to_owned());
-    let seconds = |estimate: Option<Estimate>| or_dash(estimate.map(|e| with_error(&e, 1.0, " s")));
-    let percent = |estimate: Option<Estimate>| or_dash(estimate.map(|e| with_error(&e, 100.0, " %")));
-    vec![
-        policy.policy.clone(),
-        seconds(means.mean_response_s),
-        or_dash(policy.ratio_to_bound.map(|e| with_error(&e, 1.0, ""))),
-        seconds(means.mean_waiting_s),
-        seconds(means.mean_service_s),
-        seconds(means.p95_response_s),
-        percent(means.fraction_waiting),
-        percent(means.blocking_probability),
-        engine,
-    ]
-}
-
-fn with_error(estimate: &Estimate, factor: f64, unit: &str) -> String {
-    let half_width = 0.5 * (estimate.ci95[1] - estimate.ci95[0]) * factor;
-    let mean = estimate.mean * factor;
-    // Two digits of the half-width.
-    let digits = if half_width > 0.0 { (1.0 - half_width.log10().floor()).clamp(0.0, 9.0) as usize } else { 3 };
-    format!("{mean:.digits$} ±{half_width:.digits$}{unit}")
-}
-
-fn csv(reports: &[Report]) -> String {
-    let mut text =
-        "fleet,servers,job_types,edges,offered_load,policy,unstable,converged,mean_response_s,mean_response_low_s,\
-        mean_response_high_s,mean_waiting_s,mean_service_s,p50_response_s,p95_response_s,p99_response_s,\
-        fraction_waiting,blocking_probability,bound,bound_s,events\n"
-            .to_owned();
-    for report in reports {
-        for policy in &report.policies {
-            text += &csv_row(report, policy);
-        }
-    }
-    text
-}
-
-fn csv_row(report: &Report, policy: &PolicyReport) -> String {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-    let means = policy.means.as_ref();
-    let mean = |of: fn(&shortline_sim::Means) -> Option<Estimate>| number(means.and_then(of).map(|e| e.mean));
-    let response = means.and_then(|means| means.mean_response_s);
-    [
-        quoted(&report.fleet),
-        report.servers.to_string(),
-        report.job_types.to_string(),
-        report.edges.to_string(),
-        number(report.offered_load),
-        quoted(&policy.policy),
-        policy.unstable.to_string(),
-        policy.converged.to_string(),
-        number(response.map(|e| e.mean)),
-        number(response.map(|e| e.ci95[0])),
-        number(response.map(|e| e.ci95[1])),
-        mean(|means| means.mean_waiting_s),
-        mean(|means| means.mean_service_s),
-        mean(|means| means.p50_response_s),
-        mean(|means| means.p95_response_s),
-        mean(|means| means.p99_response_s),
-        mean(|means| means.fraction_waiting),
-        mean(|means| means.blocking_probability),
-        policy.bound.as_ref().map_or(String::new(), |bound| bound.kind.clone()),
-        number(policy.bound.as_ref().map(|bound| bound.mean_response_s)),
-        policy.events.to_string(),
-    ]
-    .join(",")
-        + "\n"
 }
 
 /// `1000000` or `1e6`.
@@ -374,31 +331,5 @@ fn per_type(written: &str) -> Result<PerType, String> {
         None if written == "all" => Ok(PerType::All),
         Some(number) => number.parse().map(PerType::Top).map_err(|_| "top=N, with a whole number N, or all".to_owned()),
         None => Err("top=N or all".to_owned()),
-    }
-}
-
-fn sweep(written: &str) -> Result<Sweep, String> {
-    let (what, points) = written.split_once('=').ok_or("WHAT=POINTS, as load=0.5..0.98:0.04")?;
-    if what != "load" {
-        return Err(format!("`{what}` cannot be swept over; `load` can"));
-    }
-    let number = |text: &str| text.trim().parse::<f64>().map_err(|_| format!("`{text}` is not a number"));
-    let loads = match points.split_once("..") {
-        None => points.split(',').map(number).collect::<Result<Vec<f64>, _>>()?,
-        Some((from, rest)) => {
-            let (to, step) = rest.split_once(':').ok_or("a range needs a step, as 0.5..0.98:0.04")?;
-            let (from, to, step) = (number(from)?, number(to)?, number(step)?);
-            if !(step > 0.0 && to >= from && (to - from) / step < 10_000.0) {
-                return Err("a range goes up in at most 10,000 steps".to_owned());
-            }
-            // A hair beyond the end, so that rounding does not lose it.
-            let steps = ((to - from) / step + 1e-9).floor() as usize;
-            (0..=steps).map(|i| from + i as f64 * step).collect()
-        }
-    };
-    if loads.iter().all(|load| *load > 0.0 && load.is_finite()) {
-        Ok(Sweep { loads })
-    } else {
-        Err("loads are positive".to_owned())
     }
 }

@@ -43,6 +43,7 @@ pub(super) fn fleet(parts: FleetParts) -> Result<Fleet, FleetError> {
         speed_rows,
         speed_row_of,
         traffic: None,
+        split_shares: None,
         graph: Arc::new(graph),
         settings: parts.settings,
     })

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use crate::graph::{Edges, Graph};
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
+use crate::policy::SplitShares;
 pub use fault::{Fault, FleetFaults, MOST_SHOWN};
 pub use names::{Duplicate, NameIndex, Names};
 pub use read::{Loaded, Parts, Source, read, read_parts};
@@ -216,6 +217,8 @@ pub struct Fleet {
     ranked_only: bool,
     /// Arrival rates and mean sizes by job type, where they are not the file's.
     traffic: Option<Traffic>,
+    /// For policy `split`.
+    split_shares: Option<Arc<SplitShares>>,
     graph: Arc<Graph>,
     settings: Settings,
 }
@@ -238,11 +241,29 @@ impl Fleet {
     /// The same fleet under other traffic: arrival rates in 1/s and mean sizes, by job type. Cheap: servers and graph
     /// are shared. For what was measured (a replay, a running gateway) and for traffic that is tried out.
     ///
+    /// Shares of [`with_split_shares`](Self::with_split_shares) were those of the former traffic: they are dropped.
+    ///
     /// # Errors
     /// [`FleetError`] if there is not one rate (finite, not negative) and one size (finite, positive) per job type.
     pub fn with_traffic(&self, rates_per_s: Vec<f64>, sizes: Vec<f64>) -> Result<Self, FleetError> {
         build::check_traffic(self, &rates_per_s, &sizes)?;
-        Ok(Self { traffic: Some(Traffic { rates_per_s, sizes }), ..self.clone() })
+        Ok(Self { traffic: Some(Traffic { rates_per_s, sizes }), split_shares: None, ..self.clone() })
+    }
+
+    /// The same fleet with the shares by which policy `split` divides its job types. Cheap, as with traffic.
+    ///
+    /// # Panics
+    /// If the shares were made for a fleet with another number of job types.
+    #[must_use]
+    pub fn with_split_shares(&self, shares: SplitShares) -> Self {
+        assert_eq!(shares.job_type_count(), self.job_type_count(), "shares belong to the fleet they were made for");
+        Self { split_shares: Some(Arc::new(shares)), ..self.clone() }
+    }
+
+    /// The shares of policy `split`, if the fleet was given any.
+    #[must_use]
+    pub fn split_shares(&self) -> Option<&Arc<SplitShares>> {
+        self.split_shares.as_ref()
     }
 
     /// `[fleet] name`.

@@ -54,8 +54,10 @@ mod random;
 mod sampled;
 mod sed;
 mod spec;
+mod split;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use rand::Rng;
 
@@ -69,6 +71,7 @@ pub use random::Random;
 pub use sampled::{FastAndOther, ShortestOfSampled};
 pub use sed::ShortestExpectedDelay;
 pub use spec::{Choices, POLICY_NAMES, PolicyNameError, PolicySpec};
+pub use split::{Split, SplitShares, SplitSharesError};
 
 use crate::fleet::Fleet;
 use crate::ids::{JobTypeId, ServerId};
@@ -91,9 +94,9 @@ pub enum PolicyError {
     /// The rule compares speeds as numbers and the fleet gives their order only.
     #[error("policy `{0}` compares speeds as numbers; give every [[server_type]] a `rate` instead of a `rank`")]
     NeedsRates(PolicySpec),
-    /// The rule is not there yet.
-    #[error("policy `{0}` is not built yet")]
-    NotBuilt(PolicySpec),
+    /// The rule divides jobs in fixed shares and the fleet brings none along.
+    #[error("policy `{0}` needs the share of each job type at each server; give them with `Fleet::with_split_shares`")]
+    NeedsShares(PolicySpec),
 }
 
 /// What to do with a policy once its type is known: the hot loops are compiled once per policy.
@@ -125,6 +128,9 @@ pub fn with_policy<V: PolicyVisitor>(spec: PolicySpec, fleet: &Fleet, visitor: V
         PolicySpec::Sed => visitor.visit(ShortestExpectedDelay),
         PolicySpec::Nq => visitor.visit(NeverQueue),
         PolicySpec::Central => visitor.visit(Central),
-        PolicySpec::Split => return Err(PolicyError::NotBuilt(spec)),
+        PolicySpec::Split => {
+            let shares = fleet.split_shares().ok_or(PolicyError::NeedsShares(spec))?;
+            visitor.visit(Split::new(Arc::clone(shares)))
+        }
     })
 }

@@ -9,6 +9,7 @@ mod interleavings;
 mod live;
 mod properties;
 mod rules;
+mod split;
 mod ties;
 mod transcripts;
 mod value_stability;

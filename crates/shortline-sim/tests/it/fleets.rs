@@ -10,6 +10,7 @@ use shortline_core::fleet::{
 use shortline_core::graph::Edges;
 use shortline_core::policy::PolicySpec;
 use shortline_sim::{Estimate, PolicyReport, Simulation, Until};
+use shortline_theory::stability;
 
 /// A fleet being described.
 pub(crate) struct Sketch {
@@ -96,6 +97,11 @@ impl Sketch {
     pub(crate) fn build(self) -> Arc<Fleet> {
         Arc::new(Fleet::new(self.parts).unwrap())
     }
+}
+
+/// The fleet with the shares of policy `split`.
+pub(crate) fn with_split_shares(fleet: &Fleet) -> Arc<Fleet> {
+    Arc::new(stability::analyse(fleet).unwrap().shares.give_to(fleet))
 }
 
 pub(crate) fn policy(name: &str) -> PolicySpec {

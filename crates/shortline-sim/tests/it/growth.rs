@@ -13,7 +13,7 @@ use shortline_theory::stability;
 
 use crate::fleets::{fleet, policy};
 
-fn random_fleet(seed: u64) -> Arc<Fleet> {
+pub(crate) fn random_fleet(seed: u64) -> Arc<Fleet> {
     let mut rng = Generator::seed_from_u64(seed);
     let (servers, job_types) = (4 + below(&mut rng, 12), 2 + below(&mut rng, 10) as usize);
     let slow = 1 + below(&mut rng, servers - 1);
@@ -23,7 +23,7 @@ fn random_fleet(seed: u64) -> Arc<Fleet> {
     fleet(&[(1.0, 1, servers - slow), (0.4, 1, slow)], &arrivals).edges(edges).build()
 }
 
-fn at_load(fleet: &Arc<Fleet>, name: &str, load: f64) -> PolicyReport {
+pub(crate) fn at_load(fleet: &Arc<Fleet>, name: &str, load: f64) -> PolicyReport {
     let largest = stability::analyse(fleet).unwrap().max_load_factor;
     let simulation = Simulation::new(fleet)
         .policy(policy(name))

@@ -8,3 +8,5 @@ mod growth;
 mod queues;
 mod refusals;
 mod reproducible;
+mod split;
+mod trajectory;

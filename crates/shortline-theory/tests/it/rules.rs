@@ -12,6 +12,7 @@ use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
 use shortline_core::random::Generator;
 use shortline_core::{Dispatcher, Fleet, JobTypeId, ServerId};
 use shortline_theory::exact::{PolicyRule, Rule};
+use shortline_theory::stability::analyse;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use crate::fleets::{Build, random, with_rates};
@@ -105,11 +106,12 @@ fn fleets() -> Vec<Build> {
 
 #[test]
 fn the_dispatcher_decides_with_the_oracles_probabilities() {
-    let policies = "random,jsq,jfsq,jiq,jfiq,jsq(1),jsq(2),jsq(3),jfsq(2),jsq(1,1),jsq(2,1),sed,nq";
+    let policies = "random,jsq,jfsq,jiq,jfiq,jsq(1),jsq(2),jsq(3),jfsq(2),jsq(1,1),jsq(2,1),sed,nq,split";
     for policy in PolicySpec::parse_list(policies).unwrap() {
         let mut total = Distance::default();
         for (seed, build) in (0..).zip(fleets()) {
-            let fleet = Arc::new(build.done());
+            let fleet = build.done();
+            let fleet = Arc::new(analyse(&fleet).unwrap().shares.give_to(&fleet));
             let rule = PolicyRule::new(&fleet, policy).unwrap();
             let compare = Compare { fleet: Arc::clone(&fleet), rule: &rule, seed };
             let Distance(statistic, freedom) = with_policy(policy, &fleet, compare).unwrap();

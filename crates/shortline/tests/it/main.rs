@@ -6,4 +6,5 @@ mod architecture;
 mod docs;
 mod processes;
 mod serving;
+mod simulate;
 mod usage;

@@ -26,6 +26,22 @@ fn unknown_and_missing_models_are_told_apart() {
     assert!(missing.starts_with("HTTP/1.1 400 ") && missing.contains("missing_job_type"), "{missing}");
 }
 
+/// Shares 10/11 and 1/11, the servers idle each time: a policy that looks at queues would take `a` always. The seed of
+/// the gateway is fixed; 100 requests of a free one would all go to `a` with probability 7e-5, and `b` would get more
+/// than 30 with less than 1e-8.
+#[test]
+fn split_sends_its_share_to_the_slow_server_though_the_fast_one_is_idle() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(&file(&folder, "two.toml", TWO_SERVERS), &["--policy", "split"]);
+    assert!(gateway.banner.contains("policy split"), "{}", gateway.banner);
+    let served_by = |name: &str| {
+        let answer = http(&gateway.requests, "POST / HTTP/1.1\r\nx-job-type: m\r\nx-service-s: 0.1", "");
+        answer.contains(&format!("x-served-by: {name}\r\n"))
+    };
+    let slow = (0..100).filter(|_| served_by("b")).count();
+    assert!((1..=30).contains(&slow), "{slow} of 100 at the slow server");
+}
+
 #[test]
 fn a_replay_is_answered_in_full_and_leaves_nothing_in_flight() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ fn assert_refused(output: &Output, message: &str) {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["serve", "emulate", "replay"] {
+    for command in ["serve", "emulate", "replay", "simulate"] {
         let output = run(&[command, "--help"]);
         assert!(output.status.success());
         let help = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -47,10 +47,14 @@ fn a_missing_fleet_file_is_named() {
 #[test]
 fn wrong_policies_are_refused_with_a_suggestion() {
     assert_refused(&run(&["serve", "x.toml", "--policy", "jqs"]), "did you mean `jsq`?");
+}
+
+#[test]
+fn split_without_arrival_rates_says_what_it_needs_them_for() {
     let folder = tempfile::tempdir().unwrap();
-    let path = file(&folder, "two.toml", TWO_SERVERS);
+    let path = file(&folder, "two.toml", &TWO_SERVERS.replace("rate = 4.0", ""));
     let output = shortline().args(["serve", "--emulate", "--policy", "split"]).arg(&path).output().unwrap();
-    assert_refused(&output, "split");
+    assert_refused(&output, "policy `split` divides jobs by the file's rates: job type `m` has no arrival rate");
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! `--trajectory`: how the fleet fills from empty, as table, CSV and JSON.
+
+use comfy_table::{CellAlignment, Table, presets};
+use shortline_sim::{Estimate, Moment, Trajectories, Trajectory};
+
+use super::points;
+use super::tables::{number, quoted, with_error};
+
+/// Moments of a trajectory of which only the end is given.
+const MOMENTS: f64 = 50.0;
+
+/// The moments to look at.
+#[derive(Clone, Debug)]
+pub(super) struct Times(pub(super) Vec<f64>);
+
+impl Times {
+    /// Reads `END` (50 steps from 0), `END:STEP`, `FROM..TO:STEP` or `A,B,C`.
+    pub(super) fn parse(written: &str) -> Result<Self, String> {
+        let times = match written.split_once(':') {
+            Some((end, step)) if !end.contains("..") => {
+                points::range(0.0, points::number(end)?, points::number(step)?)?
+            }
+            None if !written.contains([',', '.']) || points::number(written).is_ok() => {
+                let end = points::number(written)?;
+                if end <= 0.0 {
+                    return Err("the end of a trajectory is a positive time".to_owned());
+                }
+                (0..=MOMENTS as usize).map(|i| end * i as f64 / MOMENTS).collect()
+            }
+            _ => points::parse(written)?,
+        };
+        if times.is_sorted() && times.iter().all(|time| *time >= 0.0) {
+            Ok(Self(times))
+        } else {
+            Err("times are 0 or more, and ascend".to_owned())
+        }
+    }
+}
+
+/// One row per moment: jobs, and the occupancy of the fleet's server types.
+pub(super) fn table(trajectory: &Trajectory) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let types = trajectory.points.first().map_or(&[][..], |moment| &moment.per_server_type);
+    let occupancies = types.iter().flat_map(|m| [1, 2].map(|i| format!("{} >= {i}", m.name)));
+    let columns = ["time".to_owned(), "jobs".to_owned()];
+    table.set_header(columns.into_iter().chain(occupancies));
+    for moment in &trajectory.points {
+        table.add_row(row(moment));
+    }
+    table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table
+}
+
+fn row(moment: &Moment) -> Vec<String> {
+    let shown = |estimate: Option<Estimate>, factor, unit| {
+        estimate.map_or("-".to_owned(), |estimate| with_error(&estimate, factor, unit))
+    };
+    let nobody = Estimate { mean: 0.0, ci95: [0.0, 0.0] };
+    let occupancy = |i: usize| {
+        move |m: &shortline_sim::MomentOfType| shown(m.occupancy.get(i).copied().unwrap_or(Some(nobody)), 100.0, " %")
+    };
+    let of_types = moment.per_server_type.iter().flat_map(|m| [occupancy(0)(m), occupancy(1)(m)]);
+    [format!("{} s", moment.time_s), shown(moment.mean_jobs, 1.0, "")].into_iter().chain(of_types).collect()
+}
+
+/// One row per policy, moment and figure: `mean_jobs` of the system (no server type) and of each server type, and its
+/// `occupancy`, the fraction of servers with `jobs` jobs or more.
+pub(super) fn csv(fleet: &Trajectories) -> String {
+    let mut text = "policy,time_s,server_type,quantity,jobs,mean,low,high\n".to_owned();
+    for trajectory in &fleet.trajectories {
+        for moment in &trajectory.points {
+            let mut line = |server_type: &str, quantity: &str, jobs: String, estimate: Option<Estimate>| {
+                let figures = [
+                    quoted(&trajectory.policy),
+                    moment.time_s.to_string(),
+                    quoted(server_type),
+                    quantity.to_owned(),
+                    jobs,
+                    number(estimate.map(|e| e.mean)),
+                    number(estimate.map(|e| e.ci95[0])),
+                    number(estimate.map(|e| e.ci95[1])),
+                ];
+                text += &(figures.join(",") + "\n");
+            };
+            line("", "mean_jobs", String::new(), moment.mean_jobs);
+            for m in &moment.per_server_type {
+                line(&m.name, "mean_jobs", String::new(), m.mean_jobs);
+                for (i, estimate) in m.occupancy.iter().enumerate() {
+                    line(&m.name, "occupancy", (i + 1).to_string(), *estimate);
+                }
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_an_end_a_step_a_range_or_a_list() {
+        let times = |written| Times::parse(written).unwrap().0;
+        assert_eq!((times("100").len(), times("100")[1]), (51, 2.0));
+        assert_eq!(times("2.5")[50], 2.5);
+        assert_eq!(times("2:0.5"), [0.0, 0.5, 1.0, 1.5, 2.0]);
+        assert_eq!(times("1..2:0.5"), [1.0, 1.5, 2.0]);
+        assert_eq!(times("0,1,4"), [0.0, 1.0, 4.0]);
+        for written in ["", "x", "0", "-1", "3,2", "-1,2", "5:0", "1..2"] {
+            assert!(Times::parse(written).is_err(), "{written}");
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! `shortline simulate` as its users see it. Runs are short: figures are tested in the simulator's own tests.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::processes::{TWO_SERVERS, file, shortline};
+
+/// Counted events of a short run.
+const SHORT: [&str; 2] = ["--events", "20000"];
+
+const RANDOM_GRAPH: &str = r#"
+[fleet]
+name = "random graph"
+buffer = 4
+policy = "jfsq"
+[[server_type]]
+name = "fast"
+rate = 2.0
+[[server_type]]
+name = "slow"
+rate = 1.0
+[[server]]
+name = "f"
+count = 4
+type = "fast"
+[[server]]
+name = "s"
+count = 12
+type = "slow"
+[[job_type]]
+name = "j"
+count = 8
+rate = 1.6
+[graph]
+kind = "port-degree"
+degree = 8
+seed = 3
+"#;
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+fn simulate(fleet: &Path, arguments: &[&str]) -> Output {
+    shortline().arg("simulate").arg(fleet).args(arguments).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a run that succeeds prints.
+fn stdout(fleet: &Path, arguments: &[&str]) -> String {
+    let output = simulate(fleet, arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(fleet: &Path, arguments: &[&str]) -> Value {
+    serde_json::from_str(&stdout(fleet, &[arguments, &["--json"]].concat())).unwrap()
+}
+
+fn assert_refused(output: &Output, messages: &[&str]) {
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(output));
+    messages.iter().for_each(|message| assert!(stderr(output).contains(message), "{message:?} in {}", stderr(output)));
+}
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn has_keys(value: &Value, wanted: &str) {
+    let missing: Vec<&str> = wanted.split(' ').filter(|key| !keys(value).contains(key)).collect();
+    assert!(missing.is_empty(), "{missing:?} missing in {value:#}");
+}
+
+fn is_estimate(value: &Value) {
+    assert_eq!(keys(value), BTreeSet::from(["mean", "ci95"]), "{value:#}");
+    let (mean, low, high) = (value["mean"].as_f64(), value["ci95"][0].as_f64(), value["ci95"][1].as_f64());
+    assert!(low <= mean && mean <= high && low.is_some(), "{value:#}");
+}
+
+#[test]
+fn the_json_has_every_field_of_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", RANDOM_GRAPH);
+    let report = json(&fleet, &[&["--policy", "jfsq,jsq(2)"], SHORT.as_slice()].concat());
+    has_keys(&report, "fleet servers job_types edges offered_load policies differences");
+    assert_eq!((report["fleet"].as_str(), report["servers"].as_u64()), (Some("random graph"), Some(16)));
+    assert_eq!((report["job_types"].as_u64(), report["edges"].as_u64()), (Some(8), Some(64)));
+    assert!((report["offered_load"].as_f64().unwrap() - 0.64).abs() < 1e-9);
+
+    assert_eq!(report["policies"].as_array().unwrap().len(), 2);
+    for policy in report["policies"].as_array().unwrap() {
+        has_keys(policy, "policy engine unstable converged bound events simulated_s cpu_s seed");
+        let estimates = "mean_response_s mean_waiting_s mean_service_s mean_jobs fraction_waiting p50_response_s \
+                         p95_response_s p99_response_s blocking_probability reneged_probability ratio_to_bound";
+        estimates.split_whitespace().for_each(|key| is_estimate(&policy[key]));
+        assert_eq!(policy["engine"], "markov");
+        assert_eq!(policy["unstable"], false);
+        has_keys(&policy["bound"], "kind mean_response_s");
+        assert!(policy["events"].as_u64() > Some(20_000) && policy["simulated_s"].as_f64() > Some(0.0));
+        assert!(policy["cpu_s"].as_f64() > Some(0.0));
+        assert_eq!(policy["seed"], 1);
+
+        let job_types = policy["per_job_type"].as_array().unwrap();
+        assert_eq!(job_types.len(), 8);
+        has_keys(&job_types[0], "name mean_response_s blocking_probability share");
+        is_estimate(&job_types[0]["mean_response_s"]);
+        is_estimate(&job_types[0]["blocking_probability"]);
+        assert_eq!(job_types[0]["share"], 0.125);
+
+        let server_types = policy["per_server_type"].as_array().unwrap();
+        assert_eq!(server_types.len(), 2);
+        has_keys(&server_types[0], "name utilisation mean_jobs fluid_mean_jobs occupancy");
+        is_estimate(&server_types[0]["utilisation"]);
+        is_estimate(&server_types[0]["mean_jobs"]);
+        let occupancy: Vec<f64> =
+            server_types[0]["occupancy"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+        assert!(occupancy.len() <= 4 && occupancy.is_sorted_by(|a, b| a >= b), "{occupancy:?}");
+    }
+    let difference = &report["differences"][0];
+    assert_eq!((difference["a"].as_str(), difference["b"].as_str()), (Some("jfsq"), Some("jsq(2)")));
+    is_estimate(&difference["mean_response_ratio"]);
+}
+
+#[test]
+fn per_type_chooses_the_job_types_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", RANDOM_GRAPH);
+    let listed = |option| {
+        let report = json(&fleet, &[&["--per-type", option], SHORT.as_slice()].concat());
+        report["policies"][0]["per_job_type"].as_array().unwrap().len()
+    };
+    assert_eq!((listed("top=3"), listed("all")), (3, 8));
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", RANDOM_GRAPH);
+    let report = |threads| {
+        let options = ["--policy", "jfsq,split,random", "--threads", threads, "--json"];
+        let text = stdout(&fleet, &[options.as_slice(), SHORT.as_slice()].concat());
+        text.lines().filter(|line| !line.contains("\"cpu_s\"")).collect::<String>()
+    };
+    assert_eq!(report("1"), report("3"));
+}
+
+#[test]
+fn a_run_that_has_not_converged_warns_and_fails_only_if_strict() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", RANDOM_GRAPH);
+    let lax = simulate(&fleet, &["--events", "1000"]);
+    assert_eq!(lax.status.code(), Some(0));
+    assert!(stderr(&lax).contains("`jfsq` has not converged"), "{}", stderr(&lax));
+    let strict = simulate(&fleet, &["--events", "1000", "--strict"]);
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(!strict.stdout.is_empty(), "the table is printed all the same");
+    let converged = simulate(&fleet, &["--relative-error", "0.1", "--strict"]);
+    assert_eq!(converged.status.code(), Some(0), "{}", stderr(&converged));
+}
+
+#[test]
+fn an_overloaded_fleet_is_called_unstable_and_has_no_means() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", TWO_SERVERS);
+    let report = json(&fleet, &["--load", "1.3", "--relative-error", "0.1"]);
+    let policy = &report["policies"][0];
+    assert_eq!(policy["unstable"], true);
+    // 14.3 come per second, 11 go.
+    let growth = policy["growth_jobs_per_s"].as_f64().unwrap();
+    assert!((growth / 3.3 - 1.0).abs() < 0.2, "{growth}");
+    assert!(policy.get("mean_response_s").is_none(), "{policy:#}");
+    assert!(stdout(&fleet, &["--load", "1.3", "--relative-error", "0.1"]).contains("unstable"));
+}
+
+#[test]
+fn what_needs_the_general_engine_is_refused_with_a_way_out_that_works() {
+    let fleet = example("image-generation.toml");
+    assert_refused(&simulate(&fleet, &SHORT), &["[service] distribution", "general engine", "--service exponential"]);
+    let instead = simulate(&fleet, &[&["--service", "exponential"], SHORT.as_slice()].concat());
+    assert_eq!(instead.status.code(), Some(0), "{}", stderr(&instead));
+    assert!(stderr(&instead).contains("its [service] is not used"), "{}", stderr(&instead));
+    let report = json(&fleet, &[&["--service", "exponential"], SHORT.as_slice()].concat());
+    assert_eq!(report["service"], "exponential");
+
+    let folder = tempfile::tempdir().unwrap();
+    let failing =
+        file(&folder, "failing.toml", &format!("{TWO_SERVERS}\n[failures]\nmean_up_s = 9\nmean_down_s = 1\n"));
+    assert_refused(&simulate(&failing, &SHORT), &["[failures]", "without [failures] can be simulated"]);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let without = |line: &str| file(&folder, "without.toml", &TWO_SERVERS.replace(line, ""));
+    assert_refused(&simulate(&without("rate = 4.0"), &SHORT), &["job type `m` has no arrival rate"]);
+    assert_refused(&simulate(&without("policy = \"jfsq\""), &SHORT), &["--policy"]);
+    let fleet = file(&folder, "two.toml", TWO_SERVERS);
+    assert_refused(&simulate(&fleet, &["--load", "-1"]), &["--load"]);
+    assert_refused(&simulate(&fleet, &["--load", "0"]), &["--load is 0"]);
+    assert_refused(&simulate(&fleet, &["--events", "0"]), &["--events"]);
+    assert_refused(&simulate(&fleet, &["--relative-error", "2"]), &["relative error is 2"]);
+    assert_refused(&simulate(&fleet, &["--policy", "jqs"]), &["did you mean `jsq`?"]);
+}
+
+#[test]
+fn the_fleet_of_the_papers_runs_as_it_is() {
+    let report = json(&example("papers-fleet.toml"), &[&["--policy", "jfsq,split"], SHORT.as_slice()].concat());
+    assert!((report["offered_load"].as_f64().unwrap() - 0.9).abs() < 1e-9);
+    assert_eq!(report["policies"][1]["policy"], "split");
+}
+
+/// Runs until it is interrupted, a second into the run.
+#[test]
+fn ctrl_c_prints_what_there_is_not_converged() {
+    let mut command = shortline();
+    command.arg("simulate").arg(example("papers-fleet.toml")).args(["--events", "1e12", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["policies"][0]["converged"], false);
+    assert!(report["policies"][0]["events"].as_u64() > Some(0));
+    assert!(stderr(&output).contains("has not converged"));
+}
+
+/// The CSV that a run writes, by lines and fields.
+fn csv(fleet: &Path, arguments: &[&str]) -> Vec<Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    stdout(fleet, &[arguments, &["--csv", path.to_str().unwrap()]].concat());
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+fn column(rows: &[Vec<String>], name: &str) -> Vec<String> {
+    let i = rows[0].iter().position(|column| column == name).unwrap_or_else(|| panic!("{name} in {:?}", rows[0]));
+    rows[1..].iter().map(|row| row[i].clone()).collect()
+}
+
+fn numbers(rows: &[Vec<String>], name: &str) -> Vec<f64> {
+    column(rows, name).iter().map(|number| number.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_sweep_over_loads_has_a_row_per_policy_and_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", RANDOM_GRAPH);
+    let options = ["--policy", "jfsq,jsq", "--sweep", "load=0.3..0.9:0.3"];
+    let rows = csv(&fleet, &[options.as_slice(), SHORT.as_slice()].concat());
+    let wanted = [0.3, 0.3, 0.6, 0.6, 0.9, 0.9];
+    assert!(numbers(&rows, "offered_load").iter().zip(wanted).all(|(load, wanted)| (load - wanted).abs() < 1e-9));
+    let mean = numbers(&rows, "mean_response_s");
+    assert!(mean[0] < mean[2] && mean[2] < mean[4], "{mean:?}");
+
+    let points = json(&fleet, &[options.as_slice(), SHORT.as_slice()].concat());
+    let loads: Vec<f64> = points.as_array().unwrap().iter().map(|point| point["load"].as_f64().unwrap()).collect();
+    assert_eq!(loads, [0.3, 0.6, 0.9]);
+    has_keys(&points[2], "load fleet servers policies differences");
+}
+
+#[test]
+fn a_sweep_over_degrees_generates_the_graph_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", RANDOM_GRAPH);
+    let options = ["--sweep", "degree=2,8,16", "--load", "0.5"];
+    let rows = csv(&fleet, &[options.as_slice(), SHORT.as_slice()].concat());
+    assert_eq!(numbers(&rows, "edges"), [16.0, 64.0, 128.0]);
+    assert_eq!(numbers(&rows, "degree"), [2.0, 8.0, 16.0]);
+    assert!(numbers(&rows, "offered_load").iter().all(|load| (load - 0.5).abs() < 1e-9));
+    // Degree 8 is the file's own: the same graph, the same figures.
+    let same = csv(&fleet, &[&["--load", "0.5"], SHORT.as_slice()].concat());
+    assert_eq!(column(&rows, "mean_response_s")[1], column(&same, "mean_response_s")[0]);
+}
+
+#[test]
+fn a_sweep_over_sizes_keeps_the_load_and_the_ratio_of_job_types_to_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", RANDOM_GRAPH);
+    let rows = csv(&fleet, &[&["--sweep", "servers=16,32,64"], SHORT.as_slice()].concat());
+    assert_eq!(numbers(&rows, "servers"), [16.0, 32.0, 64.0]);
+    assert_eq!(numbers(&rows, "job_types"), [8.0, 16.0, 32.0]);
+    assert_eq!(numbers(&rows, "edges"), [64.0, 128.0, 256.0]);
+    assert!(numbers(&rows, "offered_load").iter().all(|load| (load - 0.64).abs() < 1e-9), "{rows:?}");
+    assert_eq!(column(&rows, "mean_response_s")[0], column(&csv(&fleet, &SHORT), "mean_response_s")[0]);
+}
+
+/// `a` has 2 servers that hold `m`, `b` has 4 that hold `m` and `n`; scaled by three.
+#[test]
+fn without_a_graph_every_server_of_an_entry_keeps_what_it_holds() {
+    let entries = TWO_SERVERS.replace("name = \"a\"", "name = \"a\"\ncount = 2").replace(
+        "name = \"b\"\ntype = \"slow\"\nserves = [\"m\"]",
+        "name = \"b\"\ncount = 4\ntype = \"slow\"\nserves = [\"m\", \"n\"]",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", &(entries + "[[job_type]]\nname = \"n\"\nrate = 1.0\n"));
+    let rows = csv(&fleet, &[&["--sweep", "servers=6,18"], SHORT.as_slice()].concat());
+    assert_eq!(numbers(&rows, "edges"), [10.0, 30.0]);
+    assert_eq!(numbers(&rows, "job_types"), [2.0, 2.0]);
+}
+
+#[test]
+fn sweeps_that_make_no_sense_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let two = file(&folder, "two.toml", TWO_SERVERS);
+    let graph = file(&folder, "graph.toml", RANDOM_GRAPH);
+    let sweep = |fleet: &Path, sweep| simulate(fleet, &["--sweep", sweep]);
+    assert_refused(&sweep(&two, "degree=1"), &["[graph] has a `degree`", "port-degree"]);
+    assert_refused(&sweep(&two, "servers=4"), &["at 4", "no [[server]] has a `count`"]);
+    assert_refused(&sweep(&graph, "degree=17"), &["--sweep degree, at 17", "16"]);
+    assert_refused(&sweep(&graph, "servers=1"), &["at 1", "leaves none"]);
+    let rate = "[[rate]]\njob_type = \"j-1\"\nserver_type = \"slow\"\nrate = 0.5\n";
+    let with_rate = file(&folder, "rate.toml", &format!("{rate}{RANDOM_GRAPH}"));
+    assert_refused(&sweep(&with_rate, "servers=32"), &["at 32", "[[rate]]", "`j`"]);
+    assert_refused(&sweep(&graph, "speed=2"), &["`speed` cannot be swept over"]);
+    assert_refused(&sweep(&graph, "load=0.9..0.5:0.1"), &["a range goes up"]);
+    assert_refused(&simulate(&graph, &["--sweep", "load=0.5", "--load", "0.5"]), &["exclude each other"]);
+}
+
+#[test]
+fn a_trajectory_starts_empty_and_fills() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", RANDOM_GRAPH);
+    let options = ["--policy", "jfsq,split", "--trajectory", "6:2", "--replications", "20"];
+    let report = json(&fleet, &options);
+    has_keys(&report, "fleet servers job_types edges replications seed complete trajectories");
+    assert_eq!(report["trajectories"].as_array().unwrap().len(), 2);
+    for trajectory in report["trajectories"].as_array().unwrap() {
+        let points = trajectory["points"].as_array().unwrap();
+        let times: Vec<f64> = points.iter().map(|point| point["time_s"].as_f64().unwrap()).collect();
+        assert_eq!(times, [0.0, 2.0, 4.0, 6.0]);
+        assert_eq!(points[0]["mean_jobs"]["mean"], 0.0);
+        assert!(points[3]["mean_jobs"]["mean"].as_f64() > Some(5.0), "{:#}", points[3]);
+        is_estimate(&points[3]["per_server_type"][1]["occupancy"][0]);
+    }
+    let rows = csv(&fleet, &options);
+    assert_eq!(rows[0].join(","), "policy,time_s,server_type,quantity,jobs,mean,low,high");
+    assert!(rows.iter().any(|row| row[3] == "occupancy" && row[4] == "1"));
+    assert!(stdout(&fleet, &options).contains("fast >= 1"));
+    assert_refused(&simulate(&fleet, &["--trajectory", "5:0"]), &["a range goes up"]);
+    assert_refused(&simulate(&fleet, &["--trajectory", "5", "--replications", "1"]), &["--replications"]);
+    assert_refused(&simulate(&fleet, &["--replications", "5"]), &["--trajectory"]);
+}
