@@ -16,6 +16,7 @@
 
 use std::sync::Arc;
 
+use rand::Rng;
 use shortline_core::policy::Policy;
 use shortline_core::random::{Generator, below};
 use shortline_core::state::State;
@@ -57,7 +58,7 @@ pub(crate) struct MarkovChain<P> {
     model: Arc<Model>,
     clock: Arc<Clock>,
     dispatcher: Dispatcher<P, ()>,
-    ticks: Ticks,
+    ticks: Ticks<u32>,
     choices: Generator,
     tally: Tally,
     progress: Progress,
@@ -88,7 +89,7 @@ impl<P: Policy> Chain for MarkovChain<P> {
         let (job_types, mut choices) = (fleet.job_type_count(), self.choices.clone());
         let (mut left, mut tick_count) = (events, 0_u64);
         while left > 0 {
-            let ahead = self.ticks.ahead(&clock.table);
+            let ahead = self.ticks.ahead(|words| clock.table.draw(words.next_u64()));
             let mut taken = ahead.len();
             for (i, &outcome) in ahead.iter().enumerate() {
                 let outcome = outcome as usize;

@@ -2,46 +2,38 @@
 //!
 //! Which clock ticks next does not depend on the state, so ticks are drawn a block at a time: the generator and the
 //! table then work in parallel with the chain instead of in front of each of its steps, and a branch on a tick is
-//! settled as soon as it is met. One word of the stream a tick, as if they were drawn one by one.
+//! settled as soon as it is met. The words of the stream are used as if ticks were drawn one by one.
 
-use rand::Rng;
 use shortline_core::random::Generator;
 
-use crate::alias::Alias;
-
-/// Ticks in a block: 512 bytes, a small part of the first cache.
+/// Ticks in a block: at most 1 KiB, a small part of the first cache.
 const BLOCK: usize = 128;
 
 /// A stream of ticks, some of them drawn already.
 #[derive(Clone, Debug)]
-pub(crate) struct Ticks {
+pub(crate) struct Ticks<T> {
     stream: Generator,
-    drawn: [u32; BLOCK],
+    drawn: [T; BLOCK],
     /// How many of them were taken.
     taken: usize,
 }
 
-impl Ticks {
+impl<T: Copy + Default> Ticks<T> {
     pub(crate) fn new(stream: Generator) -> Self {
-        Self { stream, drawn: [0; BLOCK], taken: BLOCK }
+        Self { stream, drawn: [T::default(); BLOCK], taken: BLOCK }
     }
 
-    /// The ticks that come next, at least one; [`take`](Self::take) says how many were used.
-    #[inline]
-    pub(crate) fn ahead(&mut self, table: &Alias) -> &[u32] {
+    /// The ticks that come next, at least one, drawn by `tick`; [`take`](Self::take) says how many were used.
+    #[inline(always)]
+    pub(crate) fn ahead(&mut self, tick: impl Fn(&mut Generator) -> T) -> &[T] {
         if self.taken == BLOCK {
-            self.draw(table);
+            let mut stream = self.stream.clone();
+            for drawn in &mut self.drawn {
+                *drawn = tick(&mut stream);
+            }
+            (self.stream, self.taken) = (stream, 0);
         }
         &self.drawn[self.taken..]
-    }
-
-    #[inline(never)]
-    fn draw(&mut self, table: &Alias) {
-        let mut stream = self.stream.clone();
-        for tick in &mut self.drawn {
-            *tick = table.draw(stream.next_u64());
-        }
-        (self.stream, self.taken) = (stream, 0);
     }
 
     /// So many ticks have been used.
