@@ -229,11 +229,11 @@ impl Counts {
     /// The shortest of `d` distinct servers.
     #[inline]
     fn shortest_of_sampled(&self, d: u32, ties: Ties, rng: &mut Generator) -> Server {
-        let mut sampled = [0; MOST_SAMPLED as usize];
         if self.classes.len() == 1 && d == 2 {
             // Numbers rise as jobs fall.
             return (0, larger_of_two(self.servers, rng));
         }
+        let mut sampled = [0; MOST_SAMPLED as usize];
         let mut best: Option<(u64, u16, Server)> = None;
         let mut tied = 0;
         for i in 0..d.min(self.servers) as usize {
@@ -432,7 +432,8 @@ impl<L: Lumpable> Chain for LumpedChain<L> {
         let mut choices = self.choices.clone();
         let (mut left, mut tick_count) = (events, 0_u64);
         while left > 0 {
-            let ahead = self.ticks.ahead(|word| clock.tick(word));
+            self.ticks.draw(|words| clock.tick(words));
+            let ahead = self.ticks.ahead();
             let mut taken = ahead.len();
             for (i, &(outcome, place)) in ahead.iter().enumerate() {
                 let outcome = outcome as usize;

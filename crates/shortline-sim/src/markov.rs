@@ -27,7 +27,10 @@ use crate::chain::{Chain, Progress, Streams};
 use crate::model::Model;
 use crate::record::Record;
 use crate::tally::Tally;
-use crate::ticks::Ticks;
+use crate::ticks::{BLOCK, Ticks};
+
+/// With more clocks than this, what a tick reads is in no near cache.
+const LARGE: usize = 1 << 15;
 
 /// Ticks of a uniform fleet, the same for all replications.
 #[derive(Debug)]
@@ -49,6 +52,32 @@ impl Clock {
             table: Alias::new(&weights),
             slots: fleet.server_types().map(|m| model.slots(m)).collect(),
         }
+    }
+
+    fn is_large(&self) -> bool {
+        self.table.len() > LARGE
+    }
+
+    /// Has the caches filled for these ticks.
+    #[inline(never)]
+    fn read_ahead(&self, model: &Model, state: &State, tally: &Tally, ticks: &[u32]) {
+        let job_types = model.fleet.job_type_count();
+        let mut arrivals = [JobTypeId::new(0); BLOCK];
+        let mut servers = [ServerId::new(0); BLOCK];
+        let (mut a, mut s) = (0, 0);
+        // Without a branch on which of the two a tick is: that is chance.
+        for &outcome in ticks {
+            let outcome = outcome as usize;
+            let arrives = outcome < job_types;
+            arrivals[a] = JobTypeId::new(if arrives { outcome } else { 0 });
+            servers[s] = ServerId::new(outcome.saturating_sub(job_types));
+            a += usize::from(arrives);
+            s += usize::from(!arrives);
+        }
+        state.read_ahead(&arrivals[..a], &servers[..s]);
+        let server_types = servers[..s].iter().fold(0, |sum, &r| sum ^ model.fleet.server_type(r).index());
+        let joined = arrivals[..a].iter().fold(0, |sum, l| sum ^ tally.joined_by(l.index()));
+        std::hint::black_box((server_types, joined));
     }
 }
 
@@ -89,7 +118,10 @@ impl<P: Policy> Chain for MarkovChain<P> {
         let (job_types, mut choices) = (fleet.job_type_count(), self.choices.clone());
         let (mut left, mut tick_count) = (events, 0_u64);
         while left > 0 {
-            let ahead = self.ticks.ahead(|words| clock.table.draw(words.next_u64()));
+            if self.ticks.draw(|words| clock.table.draw(words.next_u64())) && clock.is_large() {
+                clock.read_ahead(model, dispatcher.state(), tally, self.ticks.ahead());
+            }
+            let ahead = self.ticks.ahead();
             let mut taken = ahead.len();
             for (i, &outcome) in ahead.iter().enumerate() {
                 let outcome = outcome as usize;

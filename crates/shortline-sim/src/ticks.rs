@@ -7,7 +7,7 @@
 use shortline_core::random::Generator;
 
 /// Ticks in a block: at most 1 KiB, a small part of the first cache.
-const BLOCK: usize = 128;
+pub(crate) const BLOCK: usize = 128;
 
 /// A stream of ticks, some of them drawn already.
 #[derive(Clone, Debug)]
@@ -23,16 +23,23 @@ impl<T: Copy + Default> Ticks<T> {
         Self { stream, drawn: [T::default(); BLOCK], taken: BLOCK }
     }
 
-    /// The ticks that come next, at least one, drawn by `tick`; [`take`](Self::take) says how many were used.
+    /// Draws the next block by `tick`, if the last one is used up; whether it did.
     #[inline(always)]
-    pub(crate) fn ahead(&mut self, tick: impl Fn(&mut Generator) -> T) -> &[T] {
-        if self.taken == BLOCK {
-            let mut stream = self.stream.clone();
-            for drawn in &mut self.drawn {
-                *drawn = tick(&mut stream);
-            }
-            (self.stream, self.taken) = (stream, 0);
+    pub(crate) fn draw(&mut self, tick: impl Fn(&mut Generator) -> T) -> bool {
+        if self.taken < BLOCK {
+            return false;
         }
+        let mut stream = self.stream.clone();
+        for drawn in &mut self.drawn {
+            *drawn = tick(&mut stream);
+        }
+        (self.stream, self.taken) = (stream, 0);
+        true
+    }
+
+    /// The ticks that come next, at least one after [`draw`](Self::draw); [`take`](Self::take) says how many were used.
+    #[inline(always)]
+    pub(crate) fn ahead(&self) -> &[T] {
         &self.drawn[self.taken..]
     }
 

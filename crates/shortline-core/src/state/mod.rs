@@ -11,6 +11,7 @@
 //! job counts (`level_bits`); a job type on every server reads sorted buckets (`buckets`). The last two are kept
 //! only where the graph has such rows.
 
+mod ahead;
 mod buckets;
 mod choose;
 mod level_bits;
