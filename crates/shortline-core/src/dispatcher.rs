@@ -122,8 +122,18 @@ impl<P: Policy, J> Dispatcher<P, J> {
     /// If no job is at the server.
     #[inline]
     pub fn complete(&mut self, server: ServerId) -> Option<Started<J>> {
-        self.state.leave(server);
-        if self.lines.is_empty() { None } else { self.start_waiting(server) }
+        self.complete_if(server, true)
+    }
+
+    /// [`complete`](Self::complete) if `is_done`, else nothing: one path for both, for callers to whom it is chance
+    /// which of the two it is.
+    ///
+    /// # Panics
+    /// If `is_done` and no job is at the server.
+    #[inline(always)]
+    pub fn complete_if(&mut self, server: ServerId, is_done: bool) -> Option<Started<J>> {
+        self.state.leave_if(server, is_done);
+        if self.lines.is_empty() || !is_done { None } else { self.start_waiting(server) }
     }
 
     /// Starts the longest-waiting job that this server can serve, if it has room and there is one.

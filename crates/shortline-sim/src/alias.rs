@@ -45,6 +45,11 @@ impl Alias {
         Self { cells }
     }
 
+    /// Number of outcomes.
+    pub(crate) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
     /// The outcome of a uniformly random word.
     #[inline(always)]
     pub(crate) fn draw(&self, word: u64) -> u32 {

@@ -29,6 +29,7 @@ mod response;
 mod rounds;
 mod simulation;
 mod tally;
+mod ticks;
 mod tracked;
 mod trajectory;
 mod watch;

@@ -5,6 +5,8 @@
 //! chooses, in the law of the dispatcher's choices; the tests compare the two laws. Ticks, response times and
 //! occupancy are those of [`markov`](crate::markov).
 
+mod levels;
+
 use std::sync::Arc;
 
 use rand::Rng;
@@ -19,9 +21,8 @@ use crate::chain::{Chain, Progress, Streams};
 use crate::model::Model;
 use crate::record::Record;
 use crate::tally::Tally;
-
-/// Levels that are looked at together.
-const HEAD: usize = 8;
+use crate::ticks::Ticks;
+use levels::Levels;
 
 /// Largest sample of `jsq(d)`.
 const MOST_SAMPLED: u32 = 16;
@@ -32,27 +33,50 @@ pub(crate) struct LumpedClock {
     table: Alias,
     /// Ticks per second.
     rate: f64,
+    job_types: usize,
+    /// 1 for arrivals, then the slots of all servers of each server type.
+    places: Vec<u32>,
 }
+
+/// A tick: its outcome, and at which of the places of a server type it is.
+type Tick = (u32, u32);
 
 impl LumpedClock {
     /// `None` if the servers of a type are not exchangeable.
     pub(crate) fn new(model: &Model) -> Option<Self> {
         let fleet = &model.fleet;
         let rates = model.uniform_rates.as_deref()?;
+        let countable = fleet.server_types().all(|m| {
+            let slots = u32::try_from(fleet.servers_of_type(m).len()).ok().and_then(|n| n.checked_mul(model.slots(m)));
+            slots.is_some_and(|slots| slots as usize <= Levels::MOST_SERVERS)
+        });
         let everywhere = fleet.graph().distinct_row_count() == 1 && fleet.graph().has_full_rows();
         let equal_buffers = fleet.server_types().all(|m| {
             let mut buffers = fleet.servers_of_type(m).map(|r| fleet.buffer(shortline_core::ServerId::new(r)));
             let first = buffers.next();
             buffers.all(|buffer| Some(buffer) == first)
         });
-        if !everywhere || !equal_buffers || fleet.settings().overflow == Overflow::Wait {
+        if !countable || !everywhere || !equal_buffers || fleet.settings().overflow == Overflow::Wait {
             return None;
         }
+        // At least 1: a type without servers never ticks.
+        let places = |m: ServerTypeId| (narrow(fleet.servers_of_type(m).len()) * model.slots(m)).max(1);
+        let rate = |m: ServerTypeId| fleet.servers_of_type(m).len() as f64 * f64::from(model.slots(m)) * rates[m.index()];
         let mut weights = model.arrival_rates.clone();
-        let of_type =
-            |m: ServerTypeId| fleet.servers_of_type(m).len() as f64 * f64::from(model.slots(m)) * rates[m.index()];
-        weights.extend(fleet.server_types().map(of_type));
-        Some(Self { rate: weights.iter().sum(), table: Alias::new(&weights) })
+        weights.extend(fleet.server_types().map(rate));
+        Some(Self {
+            rate: weights.iter().sum(),
+            table: Alias::new(&weights),
+            job_types: model.arrival_rates.len(),
+            places: std::iter::once(1).chain(fleet.server_types().map(places)).collect(),
+        })
+    }
+
+    #[inline(always)]
+    fn tick(&self, words: &mut Generator) -> Tick {
+        let outcome = self.table.draw(words.next_u64());
+        let places = self.places[(outcome as usize + 1).saturating_sub(self.job_types)];
+        (outcome, below(words, places))
     }
 }
 
@@ -69,10 +93,7 @@ pub(crate) struct Counts {
 #[derive(Clone, Debug)]
 struct Class {
     server_type: usize,
-    /// Servers sorted by falling number of jobs: number `i` has `k` jobs iff `at_least[k + 1] <= i < at_least[k]`.
-    /// `at_least[k]` = servers with `k` jobs or more; ends with 0.
-    at_least: Vec<u32>,
-    servers: u32,
+    levels: Levels,
     slots: u32,
     /// Most jobs at a server.
     capacity: usize,
@@ -83,8 +104,8 @@ struct Class {
     rank: u16,
 }
 
-/// A kind of server: class and number of jobs.
-pub(crate) type Kind = (usize, usize);
+/// A server: its class, and its number there. Only how many jobs it has matters.
+pub(crate) type Server = (usize, u32);
 
 impl Counts {
     pub(crate) fn new(model: &Model) -> Self {
@@ -97,8 +118,7 @@ impl Counts {
             let first = shortline_core::ServerId::new(range.start);
             Class {
                 server_type: m.index(),
-                at_least: [vec![narrow(range.len())], vec![0; HEAD + 1]].concat(),
-                servers: narrow(range.len()),
+                levels: Levels::new(narrow(range.len())),
                 slots: model.slots(m),
                 capacity: fleet.buffer(first).map_or(usize::MAX, |buffer| buffer as usize),
                 weight: common / u64::from(model.slots(m)),
@@ -112,111 +132,109 @@ impl Counts {
         Self { class_of: fleet.server_types().map(before).collect(), classes, servers: narrow(fleet.server_count()) }
     }
 
-    /// The class and jobs of server number `n` of all.
+    /// Server number `n` of all.
     #[inline]
-    fn nth(&self, mut n: u32) -> Kind {
+    fn nth(&self, mut n: u32) -> Server {
         let mut c = 0;
-        while n >= self.classes[c].servers {
-            n -= self.classes[c].servers;
+        while n >= self.classes[c].levels.servers() {
+            n -= self.classes[c].levels.servers();
             c += 1;
         }
-        (c, self.classes[c].jobs_of(n))
+        (c, n)
     }
 
     #[inline]
-    fn has_room(&self, (c, jobs): Kind) -> bool {
-        jobs < self.classes[c].capacity
+    fn has_room(&self, server: Server) -> bool {
+        self.jobs(server) < self.classes[server.0].capacity
     }
 
     #[inline]
-    pub(crate) fn join(&mut self, (c, jobs): Kind) {
-        let at_least = &mut self.classes[c].at_least;
-        at_least[jobs + 1] += 1;
-        if jobs + 2 == at_least.len() {
-            at_least.push(0);
-        }
+    fn jobs(&self, (c, i): Server) -> usize {
+        self.classes[c].levels.jobs_of(i)
     }
 
+    /// Returns how many jobs the server had.
     #[inline]
-    fn leave(&mut self, (c, jobs): Kind) {
-        self.classes[c].at_least[jobs] -= 1;
+    fn join(&mut self, (c, i): Server) -> usize {
+        self.classes[c].levels.join(i)
     }
 
-    /// Chooses among the classes by `candidate` (key, number of servers, jobs; smallest key wins), ties as said; each
-    /// server of the tied classes with the same probability.
+    /// Chooses a class by `candidate` (key, number of servers; smallest key wins), ties as said; each server of the tied
+    /// classes with the same probability.
     #[inline]
     fn best<K: PartialOrd + Copy>(
         &self,
         ties: Ties,
         rng: &mut Generator,
-        candidate: impl Fn(&Class) -> Option<(K, u32, usize)>,
-    ) -> Option<(usize, usize)> {
-        let mut best: Option<(K, u16, usize, usize)> = None;
+        candidate: impl Fn(&Class) -> Option<(K, u32)>,
+    ) -> Option<usize> {
+        if let [class] = self.classes.as_slice() {
+            return candidate(class).map(|_| 0);
+        }
+        let mut best: Option<(K, u16, usize)> = None;
         let mut tied = 0;
         for (c, class) in self.classes.iter().enumerate() {
-            let Some((key, count, jobs)) = candidate(class) else { continue };
+            let Some((key, count)) = candidate(class) else { continue };
             let rank = if ties == Ties::Fastest { class.rank } else { 0 };
             let order = best.map_or(std::cmp::Ordering::Less, |(k, r, ..)| {
                 key.partial_cmp(&k).unwrap_or(std::cmp::Ordering::Equal).then(rank.cmp(&r))
             });
             match order {
-                std::cmp::Ordering::Less => (best, tied) = (Some((key, rank, c, jobs)), count),
+                std::cmp::Ordering::Less => (best, tied) = (Some((key, rank, c)), count),
                 std::cmp::Ordering::Equal => {
                     tied += count;
                     if below(rng, tied) < count {
-                        best = Some((key, rank, c, jobs));
+                        best = Some((key, rank, c));
                     }
                 }
                 std::cmp::Ordering::Greater => {}
             }
         }
-        best.map(|(_, _, c, jobs)| (c, jobs))
+        best.map(|(.., c)| c)
     }
 
     #[inline]
-    fn shortest(&self, ties: Ties, rng: &mut Generator) -> Option<Kind> {
-        self.best(ties, rng, |class| {
-            let jobs = class.fewest();
-            (jobs < class.capacity).then(|| (jobs as u64 * class.weight, class.with(jobs), jobs))
-        })
+    fn shortest(&self, ties: Ties, rng: &mut Generator) -> Option<Server> {
+        let c = self.best(ties, rng, |class| {
+            let jobs = class.levels.fewest();
+            (jobs < class.capacity).then(|| (jobs as u64 * class.weight, class.levels.with(jobs)))
+        })?;
+        Some((c, self.classes[c].levels.last()))
     }
 
     #[inline]
-    fn idle(&self, ties: Ties, rng: &mut Generator) -> Option<Kind> {
-        let (c, _) = self.best(ties, rng, |class| (class.idle() > 0).then(|| ((), class.idle(), 0)))?;
+    fn idle(&self, ties: Ties, rng: &mut Generator) -> Option<Server> {
+        let c = self.best(ties, rng, |class| (class.idle() > 0).then(|| ((), class.idle())))?;
         Some((c, self.classes[c].an_idle_one(rng)))
     }
 
-    fn shortest_delay(&self, rng: &mut Generator) -> Option<Kind> {
-        let (c, jobs) = self.best(Ties::Fastest, rng, |class| {
-            let jobs = class.fewest();
+    fn shortest_delay(&self, rng: &mut Generator) -> Option<Server> {
+        let c = self.best(Ties::Fastest, rng, |class| {
+            let jobs = class.levels.fewest();
             let slots = f64::from(class.slots);
             let delay = (jobs as f64 + 1.0).max(slots) / (slots * class.rate);
             // Delays that differ by rounding only are tied, as in the dispatcher.
             let key = (delay.to_bits() + (1 << 13)) >> 14;
-            let count = if class.idle() > 0 { class.idle() } else { class.with(jobs) };
-            (jobs < class.capacity).then_some((key, count, jobs))
+            let count = if class.idle() > 0 { class.idle() } else { class.levels.with(jobs) };
+            (jobs < class.capacity).then_some((key, count))
         })?;
         let class = &self.classes[c];
-        Some((c, if class.idle() > 0 { class.an_idle_one(rng) } else { jobs }))
+        Some((c, if class.idle() > 0 { class.an_idle_one(rng) } else { class.levels.last() }))
     }
 
-    fn uniform(&self, rng: &mut Generator) -> Kind {
+    fn uniform(&self, rng: &mut Generator) -> Server {
         self.nth(below(rng, self.servers))
     }
 
     /// The shortest of `d` distinct servers.
     #[inline]
-    fn shortest_of_sampled(&self, d: u32, ties: Ties, rng: &mut Generator) -> Kind {
-        let mut sampled = [0; MOST_SAMPLED as usize];
-        if let ([class], 2) = (self.classes.as_slice(), d) {
+    fn shortest_of_sampled(&self, d: u32, ties: Ties, rng: &mut Generator) -> Server {
+        if self.classes.len() == 1 && d == 2 {
             // Numbers rise as jobs fall.
-            let first = below(rng, self.servers);
-            let second = below(rng, self.servers - 1);
-            let second = second + u32::from(second >= first);
-            return (0, class.jobs_of(first.max(second)));
+            return (0, larger_of_two(self.servers, rng));
         }
-        let mut best: Option<(u64, u16, Kind)> = None;
+        let mut sampled = [0; MOST_SAMPLED as usize];
+        let mut best: Option<(u64, u16, Server)> = None;
         let mut tied = 0;
         for i in 0..d.min(self.servers) as usize {
             let n = loop {
@@ -226,15 +244,15 @@ impl Counts {
                 }
             };
             sampled[i] = n;
-            let kind = self.nth(n);
-            let class = &self.classes[kind.0];
-            let key = (kind.1 as u64 * class.weight, if ties == Ties::Fastest { class.rank } else { 0 });
+            let server = self.nth(n);
+            let class = &self.classes[server.0];
+            let key = (self.jobs(server) as u64 * class.weight, if ties == Ties::Fastest { class.rank } else { 0 });
             match best.map_or(std::cmp::Ordering::Less, |(load, rank, _)| key.cmp(&(load, rank))) {
-                std::cmp::Ordering::Less => (best, tied) = (Some((key.0, key.1, kind)), 1),
+                std::cmp::Ordering::Less => (best, tied) = (Some((key.0, key.1, server)), 1),
                 std::cmp::Ordering::Equal => {
                     tied += 1;
                     if self.classes.len() > 1 && below(rng, tied) == 0 {
-                        best = Some((key.0, key.1, kind));
+                        best = Some((key.0, key.1, server));
                     }
                 }
                 std::cmp::Ordering::Greater => {}
@@ -245,48 +263,35 @@ impl Counts {
 }
 
 impl Class {
-    /// Jobs of server number `i`, in the order of falling numbers.
-    #[inline]
-    fn jobs_of(&self, i: u32) -> usize {
-        // The first levels side by side, without a branch: which one it is, is chance.
-        let (head, _) = self.at_least[1..].split_first_chunk::<HEAD>().expect("there are more levels");
-        let mut jobs = head.iter().map(|&servers| usize::from(servers > i)).sum::<usize>();
-        if jobs == HEAD {
-            while self.at_least[jobs + 1] > i {
-                jobs += 1;
-            }
-        }
-        jobs
-    }
-
-    /// Fewest jobs at a server.
-    #[inline]
-    fn fewest(&self) -> usize {
-        // It seldom changes: one step at a time is well predicted.
-        let mut jobs = 0;
-        while self.at_least[jobs + 1] == self.servers {
-            jobs += 1;
-        }
-        jobs
-    }
-
-    /// Servers with so many jobs.
-    #[inline]
-    fn with(&self, jobs: usize) -> u32 {
-        self.at_least[jobs] - self.at_least[jobs + 1]
-    }
-
     /// Servers with a free slot.
     #[inline]
     fn idle(&self) -> u32 {
-        self.servers - self.at_least.get(self.slots as usize).copied().unwrap_or(0)
+        self.levels.servers() - self.levels.at_least(self.slots as usize)
     }
 
-    /// Jobs of a uniformly chosen idle server.
+    /// A uniformly chosen idle server; with one slot they all have no job.
     #[inline]
-    fn an_idle_one(&self, rng: &mut Generator) -> usize {
-        if self.slots == 1 { 0 } else { self.jobs_of(self.servers - 1 - below(rng, self.idle())) }
+    fn an_idle_one(&self, rng: &mut Generator) -> u32 {
+        self.levels.last() - if self.slots == 1 { 0 } else { below(rng, self.idle()) }
     }
+}
+
+/// The larger of two distinct numbers below `n >= 2`, each pair with the same probability: one word for both, and as in
+/// [`below`] another one if a half of it would be biased.
+#[inline]
+fn larger_of_two(n: u32, rng: &mut Generator) -> u32 {
+    let draw = |rng: &mut Generator| {
+        let word = rng.next_u64();
+        ((word >> 32) * u64::from(n), (word & 0xffff_ffff) * u64::from(n - 1))
+    };
+    let (mut first, mut second) = draw(rng);
+    if (first as u32) < n || (second as u32) < n - 1 {
+        while (first as u32) < n.wrapping_neg() % n || (second as u32) < (n - 1).wrapping_neg() % (n - 1) {
+            (first, second) = draw(rng);
+        }
+    }
+    let (first, second) = ((first >> 32) as u32, (second >> 32) as u32);
+    first.max(second + u32::from(second >= first))
 }
 
 fn lcm(a: u64, b: u64) -> u64 {
@@ -303,8 +308,8 @@ fn narrow(n: usize) -> u32 {
 
 /// A policy that can be told by counts alone.
 pub(crate) trait Lumpable: Copy + std::fmt::Debug + Send + 'static {
-    /// The kind of server that the policy chooses; `None`, or one without room: no place.
-    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Kind>;
+    /// A server as the policy chooses it; `None`, or one without room: no place.
+    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Server>;
 }
 
 /// `jsq`, `jfsq`.
@@ -328,40 +333,40 @@ pub(crate) struct IdleElseLeastDelay;
 
 impl Lumpable for Shortest {
     #[inline]
-    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Kind> {
+    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Server> {
         counts.shortest(self.0, rng)
     }
 }
 
 impl Lumpable for Idle {
     #[inline]
-    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Kind> {
+    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Server> {
         counts.idle(self.0, rng).or_else(|| Some(counts.uniform(rng)))
     }
 }
 
 impl Lumpable for Sampled {
     #[inline]
-    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Kind> {
+    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Server> {
         Some(counts.shortest_of_sampled(self.0, self.1, rng))
     }
 }
 
 impl Lumpable for Uniform {
     #[inline]
-    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Kind> {
+    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Server> {
         Some(counts.uniform(rng))
     }
 }
 
 impl Lumpable for LeastDelay {
-    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Kind> {
+    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Server> {
         counts.shortest_delay(rng)
     }
 }
 
 impl Lumpable for IdleElseLeastDelay {
-    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Kind> {
+    fn choose(self, counts: &Counts, rng: &mut Generator) -> Option<Server> {
         counts.idle(Ties::Fastest, rng).or_else(|| counts.shortest_delay(rng))
     }
 }
@@ -399,7 +404,8 @@ pub(crate) struct LumpedChain<L> {
     clock: Arc<LumpedClock>,
     rule: L,
     counts: Counts,
-    streams: Streams,
+    ticks: Ticks<Tick>,
+    choices: Generator,
     tally: Tally,
     progress: Progress,
 }
@@ -409,7 +415,8 @@ impl<L: Lumpable> LumpedChain<L> {
         Self {
             rule,
             counts: Counts::new(model),
-            streams,
+            ticks: Ticks::new(streams.ticks),
+            choices: streams.choices,
             tally: Tally::new(model),
             progress: Progress::default(),
             model: Arc::clone(model),
@@ -422,36 +429,40 @@ impl<L: Lumpable> Chain for LumpedChain<L> {
     fn run(&mut self, events: u64) {
         let (clock, model) = (&*self.clock, &*self.model);
         let (tally, counts) = (&mut self.tally, &mut self.counts);
-        let job_types = model.fleet.job_type_count();
-        let (mut ticks, mut choices) = (self.streams.ticks.clone(), self.streams.choices.clone());
+        let mut choices = self.choices.clone();
         let (mut left, mut tick_count) = (events, 0_u64);
         while left > 0 {
-            tick_count += 1;
-            let outcome = clock.table.draw(ticks.next_u64()) as usize;
-            if outcome < job_types {
-                left -= 1;
-                match self.rule.choose(counts, &mut choices).filter(|&kind| counts.has_room(kind)) {
-                    Some(kind) => {
-                        counts.join(kind);
-                        tally.join(model, outcome, counts.classes[kind.0].server_type, kind.1);
-                    }
-                    None => tally.block(outcome),
-                }
-            } else {
-                let c = counts.class_of[outcome - job_types];
-                let class = &counts.classes[c];
-                let place = below(&mut choices, class.servers * class.slots);
-                let (server, slot) =
-                    if class.slots == 1 { (place, 0) } else { (place / class.slots, place % class.slots) };
-                let jobs = class.jobs_of(server);
-                tally.see(model, class.server_type, jobs);
-                if jobs > slot as usize {
+            self.ticks.draw(|words| clock.tick(words));
+            let ahead = self.ticks.ahead();
+            let mut taken = ahead.len();
+            for (i, &(outcome, place)) in ahead.iter().enumerate() {
+                let outcome = outcome as usize;
+                if outcome < clock.job_types {
                     left -= 1;
-                    counts.leave((c, jobs));
+                    match self.rule.choose(counts, &mut choices).filter(|&server| counts.has_room(server)) {
+                        Some(server) => {
+                            let found = counts.join(server);
+                            tally.join(model, outcome, counts.classes[server.0].server_type, found);
+                        }
+                        None => tally.block(outcome),
+                    }
+                } else {
+                    let class = &mut counts.classes[counts.class_of[outcome - clock.job_types]];
+                    let (server, slot) =
+                        if class.slots == 1 { (place, 0) } else { (place / class.slots, place % class.slots) };
+                    let jobs = class.levels.leave(server, slot);
+                    tally.see(model, class.server_type, jobs);
+                    left -= u64::from(jobs > slot as usize);
+                }
+                if left == 0 {
+                    taken = i + 1;
+                    break;
                 }
             }
+            self.ticks.take(taken);
+            tick_count += taken as u64;
         }
-        (self.streams.ticks, self.streams.choices) = (ticks, choices);
+        self.choices = choices;
         tally.ticks += tick_count;
         self.progress.events += events;
         self.progress.time_s += tick_count as f64 / clock.rate;
@@ -467,9 +478,7 @@ impl<L: Lumpable> Chain for LumpedChain<L> {
 
     fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64, u64)) {
         for class in &self.counts.classes {
-            for (jobs, pair) in class.at_least.windows(2).enumerate() {
-                visit(jobs as u64, u64::from(pair[0] - pair[1]));
-            }
+            class.levels.iter().for_each(|(jobs, servers)| visit(jobs as u64, u64::from(servers)));
         }
     }
 
@@ -516,8 +525,8 @@ mod tests {
         }
     }
 
-    /// How often the dispatcher, and the counts, choose each kind of server; `None` = no place.
-    type Choices = BTreeMap<Option<Kind>, [u32; 2]>;
+    /// How often the dispatcher, and the counts, choose a server of this class with so many jobs; `None` = no place.
+    type Choices = BTreeMap<Option<(usize, usize)>, [u32; 2]>;
 
     /// The state: jobs of each server.
     struct Choose<'a>(&'a Arc<Fleet>, &'a [usize]);
@@ -556,8 +565,8 @@ mod tests {
         fn visit<L: Lumpable>(self, rule: L) {
             let mut rng = Generator::seed_from_u64(2);
             for _ in 0..DRAWS {
-                let kind = rule.choose(self.0, &mut rng).filter(|&kind| self.0.has_room(kind));
-                self.1.entry(kind).or_default()[1] += 1;
+                let server = rule.choose(self.0, &mut rng).filter(|&server| self.0.has_room(server));
+                self.1.entry(server.map(|server| (server.0, self.0.jobs(server)))).or_default()[1] += 1;
             }
         }
     }
@@ -619,7 +628,10 @@ mod tests {
                 let mut counts = Counts::new(&model);
                 for (r, &jobs) in jobs.iter().enumerate() {
                     let class = fleet.server_type(ServerId::new(r)).index();
-                    (0..jobs).for_each(|found| counts.join((class, found)));
+                    for found in 0..jobs {
+                        let server = counts.classes[class].levels.at_least(found) - 1;
+                        assert_eq!(counts.join((class, server)), found);
+                    }
                 }
                 for name in ["random", "jsq", "jfsq", "jiq", "jfiq", "jsq(2)", "jfsq(2)", "jsq(5)", "sed", "nq"] {
                     let spec = name.parse().unwrap();

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use rand::Rng;
 use shortline_core::policy::Policy;
-use shortline_core::random::below;
+use shortline_core::random::{Generator, below};
 use shortline_core::state::State;
 use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId};
 
@@ -27,6 +27,10 @@ use crate::chain::{Chain, Progress, Streams};
 use crate::model::Model;
 use crate::record::Record;
 use crate::tally::Tally;
+use crate::ticks::{BLOCK, Ticks};
+
+/// With more clocks than this, what a tick reads is in no near cache.
+const LARGE: usize = 1 << 15;
 
 /// Ticks of a uniform fleet, the same for all replications.
 #[derive(Debug)]
@@ -49,6 +53,32 @@ impl Clock {
             slots: fleet.server_types().map(|m| model.slots(m)).collect(),
         }
     }
+
+    fn is_large(&self) -> bool {
+        self.table.len() > LARGE
+    }
+
+    /// Has the caches filled for these ticks.
+    #[inline(never)]
+    fn read_ahead(&self, model: &Model, state: &State, tally: &Tally, ticks: &[u32]) {
+        let job_types = model.fleet.job_type_count();
+        let mut arrivals = [JobTypeId::new(0); BLOCK];
+        let mut servers = [ServerId::new(0); BLOCK];
+        let (mut a, mut s) = (0, 0);
+        // Without a branch on which of the two a tick is: that is chance.
+        for &outcome in ticks {
+            let outcome = outcome as usize;
+            let arrives = outcome < job_types;
+            arrivals[a] = JobTypeId::new(if arrives { outcome } else { 0 });
+            servers[s] = ServerId::new(outcome.saturating_sub(job_types));
+            a += usize::from(arrives);
+            s += usize::from(!arrives);
+        }
+        state.read_ahead(&arrivals[..a], &servers[..s]);
+        let server_types = servers[..s].iter().fold(0, |sum, &r| sum ^ model.fleet.server_type(r).index());
+        let joined = arrivals[..a].iter().fold(0, |sum, l| sum ^ tally.joined_by(l.index()));
+        std::hint::black_box((server_types, joined));
+    }
 }
 
 /// One replication.
@@ -57,7 +87,8 @@ pub(crate) struct MarkovChain<P> {
     model: Arc<Model>,
     clock: Arc<Clock>,
     dispatcher: Dispatcher<P, ()>,
-    streams: Streams,
+    ticks: Ticks<u32>,
+    choices: Generator,
     tally: Tally,
     progress: Progress,
 }
@@ -66,7 +97,8 @@ impl<P: Policy> MarkovChain<P> {
     pub(crate) fn new(model: &Arc<Model>, clock: &Arc<Clock>, policy: P, streams: Streams) -> Self {
         Self {
             dispatcher: Dispatcher::new(Arc::clone(&model.fleet), policy),
-            streams,
+            ticks: Ticks::new(streams.ticks),
+            choices: streams.choices,
             tally: Tally::new(model),
             progress: Progress::default(),
             model: Arc::clone(model),
@@ -83,34 +115,44 @@ impl<P: Policy> Chain for MarkovChain<P> {
     fn run(&mut self, events: u64) {
         let (clock, model) = (&*self.clock, &*self.model);
         let (fleet, tally, dispatcher) = (&*model.fleet, &mut self.tally, &mut self.dispatcher);
-        let job_types = fleet.job_type_count();
-        let (mut ticks, mut choices) = (self.streams.ticks.clone(), self.streams.choices.clone());
+        let (job_types, mut choices) = (fleet.job_type_count(), self.choices.clone());
         let (mut left, mut tick_count) = (events, 0_u64);
         while left > 0 {
-            tick_count += 1;
-            let outcome = clock.table.draw(ticks.next_u64()) as usize;
-            if outcome < job_types {
-                left -= 1;
-                match dispatcher.route(JobTypeId::new(outcome), || (), &mut choices) {
-                    Decision::Joined(server) => {
-                        let found = dispatcher.state().jobs(server) as usize - 1;
-                        tally.join(model, outcome, fleet.server_type(server).index(), found);
-                    }
-                    Decision::Waiting(_) | Decision::Blocked(_) => tally.block(outcome),
-                }
-            } else {
-                let server = ServerId::new(outcome - job_types);
-                let server_type = fleet.server_type(server).index();
-                let jobs = dispatcher.state().jobs(server);
-                tally.see(model, server_type, jobs as usize);
-                let slots = clock.slots[server_type];
-                if jobs > (if slots == 1 { 0 } else { below(&mut choices, slots) }) {
+            if self.ticks.draw(|words| clock.table.draw(words.next_u64())) && clock.is_large() {
+                clock.read_ahead(model, dispatcher.state(), tally, self.ticks.ahead());
+            }
+            let ahead = self.ticks.ahead();
+            let mut taken = ahead.len();
+            for (i, &outcome) in ahead.iter().enumerate() {
+                let outcome = outcome as usize;
+                if outcome < job_types {
                     left -= 1;
-                    dispatcher.complete(server);
+                    match dispatcher.route(JobTypeId::new(outcome), || (), &mut choices) {
+                        Decision::Joined(server) => {
+                            let found = dispatcher.state().jobs(server) as usize - 1;
+                            tally.join(model, outcome, fleet.server_type(server).index(), found);
+                        }
+                        Decision::Waiting(_) | Decision::Blocked(_) => tally.block(outcome),
+                    }
+                } else {
+                    let server = ServerId::new(outcome - job_types);
+                    let server_type = fleet.server_type(server).index();
+                    let jobs = dispatcher.state().jobs(server);
+                    tally.see(model, server_type, jobs as usize);
+                    let slots = clock.slots[server_type];
+                    let slot = if slots == 1 { 0 } else { below(&mut choices, slots) };
+                    left -= u64::from(jobs > slot);
+                    dispatcher.complete_if(server, jobs > slot);
+                }
+                if left == 0 {
+                    taken = i + 1;
+                    break;
                 }
             }
+            self.ticks.take(taken);
+            tick_count += taken as u64;
         }
-        (self.streams.ticks, self.streams.choices) = (ticks, choices);
+        self.choices = choices;
         tally.ticks += tick_count;
         self.progress.events += events;
         self.progress.time_s += tick_count as f64 / clock.rate;

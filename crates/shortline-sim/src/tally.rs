@@ -57,6 +57,11 @@ impl Tally {
         self.cells.iter_mut().for_each(|cell| (cell.joined, cell.seen) = (0, 0));
     }
 
+    /// Jobs of this type that joined.
+    pub(crate) fn joined_by(&self, job_type: usize) -> u64 {
+        self.joined[job_type].jobs
+    }
+
     /// A job of this type found no place.
     #[inline]
     pub(crate) fn block(&mut self, job_type: usize) {

@@ -182,12 +182,14 @@ impl State {
     /// speed they are the ones with fewest jobs, so one delay per group is enough. `None` = levels do not tell.
     #[inline]
     fn least_delays<const B: usize>(&self, job_type: JobTypeId, set: ServerSet<'_>, near: &Near<B>) -> Option<u64> {
+        let values = near.values();
+        let values = values.as_flattened();
         let (mut shortest, mut bits) = (f64::INFINITY, 0);
         let mut start = 0;
         while start < set.servers.len() {
             let group = start..set.group_end(start);
             start = group.end;
-            let jobs = near.values()[group.clone()].iter().fold(NO_ROOM, |least, &level| least.min(level));
+            let jobs = values[group.clone()].iter().fold(NO_ROOM, |least, &level| least.min(level));
             if jobs == DEEP || self.idle_level == NO_ROOM {
                 return None;
             }
@@ -391,45 +393,40 @@ impl TypeIndex for BitRow<'_> {
 }
 
 /// The levels of a row of at most 16 `B` servers, gathered and filled up with [`NO_ROOM`].
-struct Near<const B: usize>([[u8; 16]; B]);
+struct Near<const B: usize>([u8x16; B]);
 
 impl<const B: usize> Near<B> {
     #[inline(always)]
     fn gather(set: ServerSet<'_>, levels: &[u8]) -> Self {
-        let small = levels.len() == SMALL;
-        let mut blocks = [[NO_ROOM; 16]; B];
+        let mut blocks = [u8x16::splat(NO_ROOM); B];
         let (whole, rest) = set.servers.as_chunks::<16>();
         for (block, servers) in blocks.iter_mut().zip(whole) {
-            match levels.first_chunk::<SMALL>() {
+            *block = match levels.first_chunk::<SMALL>() {
                 // The index cannot be out of range, and is not checked.
-                Some(levels) if small => {
-                    for (value, server) in block.iter_mut().zip(servers) {
-                        *value = levels[usize::from(server.index() as u16)];
-                    }
+                Some(small) if levels.len() == SMALL => {
+                    gather(servers, |server| small[usize::from(server.index() as u16)])
                 }
-                _ => {
-                    for (value, server) in block.iter_mut().zip(servers) {
-                        *value = levels[server.index()];
-                    }
-                }
-            }
+                _ => gather(servers, |server| levels[server.index()]),
+            };
         }
         if let Some(block) = blocks.get_mut(whole.len()) {
-            for (value, server) in block.iter_mut().zip(rest) {
+            let mut values = [NO_ROOM; 16];
+            for (value, server) in values.iter_mut().zip(rest) {
                 *value = levels[server.index()];
             }
+            *block = u8x16::new(values);
         }
         Self(blocks)
     }
 
     #[inline(always)]
-    fn values(&self) -> &[u8] {
-        self.0.as_flattened()
+    fn values(&self) -> [[u8; 16]; B] {
+        self.0.map(u8x16::to_array)
     }
 
     #[inline(always)]
     fn least(&self) -> u8 {
-        self.0.iter().fold(u8x16::splat(NO_ROOM), |least, &block| least.min(u8x16::new(block))).reduce_min()
+        self.0.iter().fold(u8x16::splat(NO_ROOM), |least, &block| least.min(block)).reduce_min()
     }
 
     /// The servers of least level as bits, if that is at most 3; else 0. Few steps one after the other, no branch: the
@@ -445,10 +442,18 @@ impl<const B: usize> Near<B> {
     /// Bit `i` says whether the level of server `i` of the row is at most `limit`.
     #[inline(always)]
     fn at_most(&self, limit: u8) -> u64 {
-        let mask =
-            |block| u64::from(u8x16::new(block).min(u8x16::splat(limit)).simd_eq(u8x16::new(block)).to_bitmask());
+        let mask = |block: u8x16| u64::from(block.min(u8x16::splat(limit)).simd_eq(block).to_bitmask());
         self.0.iter().enumerate().fold(0, |bits, (b, &block)| bits | mask(block) << (16 * b))
     }
+}
+
+/// The levels of 16 servers, put together in registers: through memory, the load of the whole would have to wait until
+/// all 16 stores of a byte are done.
+#[inline(always)]
+fn gather(servers: &[ServerId; 16], level: impl Fn(ServerId) -> u8) -> u8x16 {
+    let word = |first: usize| (0..8).fold(0, |word, i| word | u64::from(level(servers[first + i])) << (8 * i));
+    let words = u128::from(word(0)) | u128::from(word(8)) << 64;
+    u8x16::new(words.to_le_bytes())
 }
 
 /// The smallest of `n` values.

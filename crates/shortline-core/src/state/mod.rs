@@ -11,6 +11,7 @@
 //! job counts (`level_bits`); a job type on every server reads sorted buckets (`buckets`). The last two are kept
 //! only where the graph has such rows.
 
+mod ahead;
 mod buckets;
 mod choose;
 mod level_bits;
@@ -189,18 +190,18 @@ impl State {
     }
 
     /// One more job at a server.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn join(&mut self, server: ServerId) {
         let before = self.jobs[server.index()];
         self.jobs[server.index()] = before.checked_add(1).expect("fewer than 2^32 jobs are at a server");
         self.refresh(server, before);
     }
 
-    /// One job fewer at a server.
-    #[inline]
-    pub(crate) fn leave(&mut self, server: ServerId) {
+    /// One job fewer at a server, if `really`: no branch on what may be chance.
+    #[inline(always)]
+    pub(crate) fn leave_if(&mut self, server: ServerId, really: bool) {
         let before = self.jobs[server.index()];
-        self.jobs[server.index()] = before.checked_sub(1).expect("only a job that joined can leave");
+        self.jobs[server.index()] = before.checked_sub(u32::from(really)).expect("only a job that joined can leave");
         self.refresh(server, before);
     }
 
