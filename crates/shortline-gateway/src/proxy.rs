@@ -40,7 +40,7 @@ pub(crate) async fn handle(
     let upstream = gateway.upstream(server);
     headers::to_server(&mut head.headers, &peer, head.uri.authority(), upstream.authority());
     match forward(&gateway, server, to_origin_form(head), body).await {
-        Ok((answer, sender)) => Ok(pass_on(exchange, server, answer, sender)),
+        Ok((answer, sender)) => Ok(pass_on(exchange, server, answer, sender).await),
         Err(refusal) => Ok(refuse(exchange, &refusal)),
     }
 }
@@ -140,7 +140,7 @@ async fn in_time(
 }
 
 /// The server's answer, for the client.
-fn pass_on(
+async fn pass_on(
     mut exchange: Exchange,
     server: ServerId,
     answer: Response<Incoming>,
@@ -151,8 +151,10 @@ fn pass_on(
     let gateway = &exchange.gateway;
     headers::to_client(&mut head.headers, gateway.served_by.then(|| gateway.upstream(server).name()));
     exchange.answered(head.status);
-    let body = Streamed::new(exchange, server, incoming, sender);
-    Response::from_parts(head, ResponseBody::Streamed(body))
+    match Streamed::begin(exchange, server, incoming, sender).await {
+        Ok(body) => Response::from_parts(head, ResponseBody::Streamed(body)),
+        Err(exchange) => refuse(exchange, &Refusal::UpstreamError),
+    }
 }
 
 /// The gateway's own answer.

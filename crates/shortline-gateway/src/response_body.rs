@@ -4,6 +4,10 @@
 //! that reads slowly slows its server. The frame that ends the body gives back the job's place and the connection.
 //! A server that breaks off, or is silent for too long, breaks off the client's answer too: a client never takes half
 //! an answer for a whole one.
+//!
+//! What goes wrong right behind the head is still a refusal: [`Streamed::begin`] looks at the body once before the head
+//! goes to the client. Later the client gets all that came before the break: the break is reported one turn late, so
+//! that head and pieces which are still in the connection's buffer are sent first.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,6 +37,8 @@ pub(crate) enum ResponseBody {
 /// A server's answer under way.
 #[derive(Debug)]
 pub(crate) struct Streamed {
+    /// What came together with the head.
+    first: Option<Frame<Bytes>>,
     incoming: Incoming,
     exchange: Exchange,
     connection: Option<(Lease, ServerId)>,
@@ -43,6 +49,8 @@ pub(crate) struct Streamed {
     alarm: Option<Pin<Box<Sleep>>>,
     /// Whether something came since the alarm was set.
     moved: bool,
+    /// Why it broke off, to be reported at the next turn.
+    broken: Option<BrokenOff>,
 }
 
 /// What an answer comes from: the connection, and the request's body on it.
@@ -64,18 +72,57 @@ pub(crate) enum BrokenOff {
 }
 
 impl Streamed {
-    pub(crate) fn new(exchange: Exchange, server: ServerId, incoming: Incoming, sender: Sender) -> Self {
+    /// The body of an answer whose head has come.
+    ///
+    /// # Errors
+    /// The exchange back, if the server has broken off already.
+    pub(crate) async fn begin(
+        exchange: Exchange,
+        server: ServerId,
+        incoming: Incoming,
+        sender: Sender,
+    ) -> Result<Self, Exchange> {
         let Sender { lease, upload } = sender;
         let idle = exchange.gateway.limits.idle;
         let connection = Some((lease, server));
-        let mut body = Self { incoming, exchange, connection, upload, idle, alarm: None, moved: true };
+        let mut body =
+            Self { first: None, incoming, exchange, connection, upload, idle, alarm: None, moved: true, broken: None };
         if body.incoming.is_end_stream() {
             body.end();
+            return Ok(body);
         }
-        body
+        match std::future::poll_fn(|cx| Poll::Ready(body.poll_incoming(cx))).await {
+            Poll::Ready(Some(Err(error))) => {
+                tracing::debug!(%error, "a server broke off right behind the head of its answer");
+                return Err(body.exchange);
+            }
+            Poll::Ready(Some(Ok(frame))) => body.first = Some(frame),
+            Poll::Ready(None) | Poll::Pending => {}
+        }
+        Ok(body)
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        if let Some(frame) = self.first.take() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        if let Some(broken) = self.broken.take() {
+            return Poll::Ready(Some(Err(broken)));
+        }
+        if self.connection.is_none() {
+            return Poll::Ready(None);
+        }
+        match self.poll_incoming(cx) {
+            Poll::Ready(Some(Err(broken))) => {
+                self.broken = Some(broken);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            polled => polled,
+        }
+    }
+
+    fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.moved = true;
@@ -119,6 +166,17 @@ impl Streamed {
         }
     }
 
+    fn size_hint(&self) -> SizeHint {
+        let first = self.first.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
+        let rest = self.incoming.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + first);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + first);
+        }
+        hint
+    }
+
     fn break_off(&mut self, outcome: Outcome) {
         self.exchange.set_outcome(outcome);
         self.exchange.leave_server();
@@ -141,14 +199,14 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Own(bytes) => bytes.is_empty(),
-            Self::Streamed(streamed) => streamed.incoming.is_end_stream(),
+            Self::Streamed(streamed) => streamed.first.is_none() && streamed.incoming.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Streamed(streamed) => streamed.incoming.size_hint(),
+            Self::Streamed(streamed) => streamed.size_hint(),
         }
     }
 }

@@ -106,6 +106,42 @@ async fn a_server_that_closes_or_talks_nonsense_before_its_answer_is_a_502() {
 }
 
 #[tokio::test]
+async fn an_answer_that_breaks_right_behind_its_head_is_a_502() {
+    for broken in ["transfer-encoding: chunked\r\n\r\nZZ\r\n", "content-length: 9\r\n\r\n"] {
+        let backend = Backend::scripted(move |mut peer, _| async move {
+            peer.try_send(format!("HTTP/1.1 200 OK\r\n{broken}")).await.ok()?;
+            None
+        })
+        .await;
+        let running = one_at(backend.address, |_| {}).await;
+        let answer = call(running.address, get("m")).await;
+        assert_eq!((answer.status(), answer.error_code().as_str()), (502, "upstream_error"), "{broken:?}");
+        assert_eq!(running.jobs(), 0);
+        assert_eq!(running.metric("shortline_requests_total{job_type=\"m\",outcome=\"upstream_error\"}").await, 1);
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_came_before_a_break_reaches_the_client() {
+    let backend = Backend::scripted(move |mut peer, _| async move {
+        peer.try_send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\nZZ\r\n").await.ok()?;
+        None
+    })
+    .await;
+    let running = one_at(backend.address, |_| {}).await;
+    for _ in 0..50 {
+        let mut peer = Peer::connect(running.address).await;
+        peer.send(get("m")).await;
+        assert_eq!(peer.head().await.expect("the head").status(), 200);
+        assert_eq!(peer.chunk().await.expect("the first chunk"), b"half");
+        assert!(peer.chunk().await.is_err(), "the answer must not look whole");
+    }
+    running.settled().await;
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_server_that_refuses_connections_is_a_502() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let running = one_at(address, |_| {}).await;
