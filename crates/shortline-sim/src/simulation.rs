@@ -383,6 +383,9 @@ impl Simulation {
 
     fn policy_report(&self, model: &Model, plan: &Plan, racer: &Racer, job_types: &[JobTypeId]) -> PolicyReport {
         let unstable = racer.growth_jobs_per_s.is_some();
+        // An observer may have stopped the run before the number of events asked for.
+        let counted = racer.events() - racer.warm_up_events;
+        let complete = if let Until::Events(events) = self.until { counted >= events } else { true };
         PolicyReport {
             policy: racer.contender.name.clone(),
             engine: racer.contender.engine,
@@ -390,7 +393,7 @@ impl Simulation {
             unstable,
             growth_jobs_per_s: racer.growth_jobs_per_s,
             false_alarm_rate: f64::from(racer.looks) * FALSE_ALARM_PER_LOOK,
-            converged: !unstable && racer.settled && racer.relative_error() <= plan.error,
+            converged: !unstable && racer.settled && complete && racer.relative_error() <= plan.error,
             means: (!unstable).then(|| observe::means(model, &racer.records(), job_types)),
             bound: None,
             why: None,

@@ -29,12 +29,15 @@ use watch::{Watch, on_interrupt};
 /// the mean response time of every policy is known to --relative-error. All policies see the same arrivals, so that
 /// their ratios are known better than the means. A policy under which jobs pile up without end is called unstable.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
   shortline simulate examples/papers-fleet.toml --policy 'jfsq,jsq,jsq(2),random'
   shortline simulate examples/papers-fleet.toml --sweep load=0.5..0.98:0.04 --csv sweep.csv
   shortline simulate examples/papers-fleet.toml --sweep degree=2,4,8,16
   shortline simulate examples/papers-fleet.toml --trajectory 20:0.5
-  shortline simulate examples/image-generation.toml --service exponential --policy jfsq,jsq,split")]
+  shortline simulate examples/image-generation.toml --service exponential --policy jfsq,jsq,split"
+)]
 pub(crate) struct Args {
     /// Fleet file; - is standard input
     fleet: PathBuf,

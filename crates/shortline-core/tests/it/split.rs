@@ -107,6 +107,23 @@ fn there_is_no_place_if_the_server_drawn_is_full() {
     assert_eq!(other.server(), Some(server(&fleet(), "s4")));
 }
 
+/// A change here is *value-breaking*, as those in `value_stability.rs`.
+#[test]
+fn seed_7_gives_these_decisions() {
+    let decisions = |down: &[usize]| {
+        let mut dispatcher = dispatcher(down);
+        let mut rng = Generator::seed_from_u64(7);
+        let mut decide = || {
+            let server = dispatcher.route(JobTypeId::new(0), || (), &mut rng).server().unwrap();
+            dispatcher.complete(server);
+            dispatcher.state().fleet().file_index(server).to_string()
+        };
+        (0..24).map(|_| decide()).collect::<Vec<_>>().join("")
+    };
+    assert_eq!(decisions(&[]), "000010011000000000032032");
+    assert_eq!(decisions(&[0]), "111323231132312123121211");
+}
+
 #[test]
 fn without_shares_the_policy_is_refused_and_with_them_it_runs() {
     let fleet = fleet();
