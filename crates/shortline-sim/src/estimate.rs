@@ -98,7 +98,7 @@ pub(crate) fn levels_off(series: &[f64], tolerance: f64) -> bool {
     (last - before).abs() <= tolerance * last
 }
 
-/// Probability that one look of [`grows_without_end`] is wrong on a stable system.
+/// Probability that one look of the drift test is wrong on a stable system.
 pub const FALSE_ALARM_PER_LOOK: f64 = 1e-5;
 
 /// Whether a system that started empty grows without end.

@@ -78,21 +78,35 @@ fn a_job_whose_shares_are_all_down_goes_to_another_server_that_holds_it() {
     assert_drawn_with(&[0, 1, 2, 3], [0.0, 0.0, 0.0, 0.0, 1.0]);
 }
 
-/// 199 of 200 equal servers are down: 32 draws find the one that is up with probability 0.15 only.
+/// Of 200 servers three are up: one with a share of 0.006, one of 0.002, and one without. 32 draws find neither of the
+/// two with probability 0.77, so most decisions walk the table; there the first stands in two cells, for its share is
+/// above the average. 20,000 decisions may miss 3/4 by five standard errors: false-alarm probability 6e-7.
 #[test]
 fn small_shares_among_many_that_are_down_are_found_too() {
     let draft =
         (0..200).fold(Draft::default().server_type("t", 1.0, 1), |draft, i| draft.server(&format!("s{i}"), 0, None));
     let fleet = draft.job_type("m", 0..200).build();
-    let distribution: Vec<_> = fleet.servers().map(|server| (server, 0.005)).collect();
+    let [often, seldom, never] = [198, 3, 199].map(ServerId::new);
+    let share = |server| match server {
+        server if server == often => 0.006,
+        server if server == seldom => 0.002,
+        _ => 0.992 / 197.0,
+    };
+    let distribution =
+        fleet.servers().filter(|&server| server != never).map(|server| (server, share(server))).collect();
     let shares = Arc::new(SplitShares::new(&fleet, vec![0], &[distribution]).unwrap());
     let mut dispatcher = Dispatcher::<_, ()>::new(Arc::clone(&fleet), Split::new(shares));
-    fleet.servers().skip(1).for_each(|server| drop(dispatcher.set_up(server, false)));
-    let mut rng = Generator::seed_from_u64(1);
-    for _ in 0..100 {
-        let decision = dispatcher.route(JobTypeId::new(0), || (), &mut rng);
-        assert_eq!(decision, Decision::Joined(ServerId::new(0)));
+    let down = fleet.servers().filter(|server| ![often, seldom, never].contains(server));
+    down.for_each(|server| drop(dispatcher.set_up(server, false)));
+    let (mut rng, mut counts) = (Generator::seed_from_u64(1), [0_u32; 2]);
+    for _ in 0..20_000 {
+        match dispatcher.route(JobTypeId::new(0), || (), &mut rng) {
+            Decision::Joined(server) if server == often => counts[0] += 1,
+            Decision::Joined(server) if server == seldom => counts[1] += 1,
+            decision => panic!("{decision:?}"),
+        }
     }
+    assert!((f64::from(counts[0]) - 15_000.0).abs() < 5.0 * (20_000.0_f64 * 0.75 * 0.25).sqrt(), "{counts:?}");
 }
 
 #[test]
