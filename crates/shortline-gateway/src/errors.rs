@@ -39,6 +39,8 @@ pub(crate) enum Refusal {
     ClientTimeout,
     /// The request broke off, or its body is not HTTP.
     BadRequest,
+    /// The head of the request contradicts HTTP or itself; with what is wrong and what would be right.
+    Malformed(&'static str),
     /// A protocol the gateway does not speak.
     Unsupported(&'static str),
 }
@@ -66,7 +68,7 @@ impl Refusal {
             Self::UpstreamTimeout => Outcome::UpstreamTimeout,
             Self::UpstreamError => Outcome::UpstreamError,
             Self::ClientTimeout => Outcome::ClientTimeout,
-            Self::BadRequest => Outcome::BadRequest,
+            Self::BadRequest | Self::Malformed(_) => Outcome::BadRequest,
             Self::Unsupported(_) => Outcome::Unsupported,
         }
     }
@@ -74,7 +76,7 @@ impl Refusal {
     /// Its status; `no_capacity` is `[gateway] no_capacity_status`.
     fn status(&self, no_capacity: StatusCode) -> StatusCode {
         match self {
-            Self::MissingJobType(_) | Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::MissingJobType(_) | Self::BadRequest | Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::UnknownJobType(_) => StatusCode::NOT_FOUND,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoCapacity { .. } => no_capacity,
@@ -117,6 +119,7 @@ impl Refusal {
             Self::UpstreamError => "the chosen server broke off before it answered, or its answer is not HTTP".to_owned(),
             Self::ClientTimeout => "the request body stopped arriving".to_owned(),
             Self::BadRequest => "the request broke off, or its body is malformed".to_owned(),
+            Self::Malformed(what) => (*what).to_owned(),
             Self::Unsupported(what) => format!("this gateway does not speak {what}"),
         }
     }

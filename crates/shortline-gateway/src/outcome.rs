@@ -49,7 +49,7 @@ outcomes! {
     UpstreamError = "upstream_error",
     /// The client stopped sending.
     ClientTimeout = "client_timeout",
-    /// The request's body was broken.
+    /// The request was broken, its head or its body.
     BadRequest = "bad_request",
     /// A protocol that is not spoken.
     Unsupported = "unsupported",

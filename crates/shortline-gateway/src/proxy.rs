@@ -52,6 +52,7 @@ async fn place(
     head: &mut request::Parts,
     body: &mut RequestBody,
 ) -> Result<ServerId, Refusal> {
+    headers::check(head)?;
     if head.method == Method::CONNECT {
         return Err(Refusal::Unsupported("CONNECT"));
     }
@@ -105,7 +106,10 @@ async fn forward(
     loop {
         let mut lease = gateway.upstream(server).lease(gateway.limits.connect).await?;
         match in_time(lease.send(request), upload.as_deref(), &gateway.limits).await? {
-            Sent::Answer(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            Sent::Answer(answer)
+                if answer.status() == StatusCode::SWITCHING_PROTOCOLS
+                    || !headers::is_plainly_framed(answer.headers()) =>
+            {
                 return Err(Refusal::UpstreamError);
             }
             Sent::Answer(answer) => return Ok((answer, Sender { lease, upload })),
