@@ -35,6 +35,8 @@ pub(crate) enum Refusal {
     UpstreamTimeout,
     /// The server broke off, or answered something that is not HTTP.
     UpstreamError,
+    /// The gateway ends before the answer began.
+    CutOff,
     /// The client stopped sending its request.
     ClientTimeout,
     /// The request broke off, or its body is not HTTP.
@@ -67,6 +69,7 @@ impl Refusal {
             Self::UpstreamConnect => Outcome::UpstreamConnect,
             Self::UpstreamTimeout => Outcome::UpstreamTimeout,
             Self::UpstreamError => Outcome::UpstreamError,
+            Self::CutOff => Outcome::CutOff,
             Self::ClientTimeout => Outcome::ClientTimeout,
             Self::BadRequest | Self::Malformed(_) => Outcome::BadRequest,
             Self::Unsupported(_) => Outcome::Unsupported,
@@ -80,7 +83,7 @@ impl Refusal {
             Self::UnknownJobType(_) => StatusCode::NOT_FOUND,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoCapacity { .. } => no_capacity,
-            Self::NoServerUp | Self::QueueTimeout => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoServerUp | Self::QueueTimeout | Self::CutOff => StatusCode::SERVICE_UNAVAILABLE,
             Self::UpstreamConnect | Self::UpstreamError => StatusCode::BAD_GATEWAY,
             Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::ClientTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -91,7 +94,9 @@ impl Refusal {
     fn kind(&self) -> &'static str {
         match self {
             Self::NoCapacity { .. } | Self::QueueTimeout => "overloaded_error",
-            Self::NoServerUp | Self::UpstreamConnect | Self::UpstreamTimeout | Self::UpstreamError => "server_error",
+            Self::NoServerUp | Self::UpstreamConnect | Self::UpstreamTimeout | Self::UpstreamError | Self::CutOff => {
+                "server_error"
+            }
             _ => "invalid_request_error",
         }
     }
@@ -117,6 +122,7 @@ impl Refusal {
             Self::UpstreamConnect => "the chosen server could not be reached".to_owned(),
             Self::UpstreamTimeout => "the chosen server did not answer in time".to_owned(),
             Self::UpstreamError => "the chosen server broke off before it answered, or its answer is not HTTP".to_owned(),
+            Self::CutOff => "the gateway stops and the answer had not begun in time; send the request again".to_owned(),
             Self::ClientTimeout => "the request body stopped arriving".to_owned(),
             Self::BadRequest => "the request broke off, or its body is malformed".to_owned(),
             Self::Malformed(what) => (*what).to_owned(),

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::dispatch::Dispatch;
 use crate::job_type::Finder;
 use crate::rates::{Meter, Rates};
+use crate::shutdown::{Shutdown, Trigger, shutdown};
 use crate::stats::Stats;
 use crate::upstream::Upstream;
 
@@ -158,6 +159,8 @@ pub struct Gateway {
     pub(crate) bound: Option<BoundFn>,
     pub(crate) started: Instant,
     pub(crate) draining: AtomicBool,
+    /// Ends what still runs when the grace is over.
+    pub(crate) cut_off: (Trigger, Shutdown),
     /// Measurements of the rates so far.
     ticks: AtomicU32,
     upstreams: Vec<Upstream>,
@@ -193,6 +196,7 @@ impl Gateway {
             bound,
             started: Instant::now(),
             draining: AtomicBool::new(false),
+            cut_off: shutdown(),
             ticks: AtomicU32::new(0),
             upstreams: upstreams(&fleet, addresses)?,
         })

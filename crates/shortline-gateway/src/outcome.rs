@@ -27,6 +27,8 @@ outcomes! {
     Server5xx = "server_5xx",
     /// The client went away before the answer was complete.
     ClientAbort = "client_abort",
+    /// The gateway ended before the request did.
+    CutOff = "cut_off",
     /// The server broke off in the middle of its answer, and so did the gateway.
     UpstreamAbort = "upstream_abort",
     /// Refused: no job type named.

@@ -24,25 +24,42 @@ pub(crate) async fn handle(
     peer: HeaderValue,
     request: Request<Incoming>,
 ) -> Result<Response<ResponseBody>, Infallible> {
-    let (mut head, body) = request.into_parts();
+    let (head, body) = request.into_parts();
     let mut exchange = Exchange::begin(&gateway, &head);
-    let mut body = RequestBody::new(body);
-    let server = match place(&gateway, &mut exchange, &mut head, &mut body).await {
+    let mut end = gateway.cut_off.1.clone();
+    let answered = tokio::select! {
+        biased;
+        answered = answer(&gateway, &mut exchange, &peer, head, RequestBody::new(body)) => answered,
+        () = end.ending() => Err(Refusal::CutOff),
+    };
+    match answered {
+        Ok((server, answer, sender)) => Ok(pass_on(exchange, server, answer, sender).await),
+        Err(refusal) => Ok(refuse(exchange, &refusal)),
+    }
+}
+
+/// The head of the answer of the server that serves the request.
+async fn answer(
+    gateway: &Arc<Gateway>,
+    exchange: &mut Exchange,
+    peer: &HeaderValue,
+    mut head: request::Parts,
+    mut body: RequestBody,
+) -> Result<(ServerId, Response<Incoming>, Sender), Refusal> {
+    let server = match place(gateway, exchange, &mut head, &mut body).await {
         Ok(server) => server,
         Err(refusal) => {
             // A client that waits for "100 Continue" has sent nothing that would be in the way.
             if !head.headers.contains_key(header::EXPECT) {
                 body.discard().await;
             }
-            return Ok(refuse(exchange, &refusal));
+            return Err(refusal);
         }
     };
     let upstream = gateway.upstream(server);
-    headers::to_server(&mut head.headers, &peer, head.uri.authority(), upstream.authority());
-    match forward(&gateway, server, to_origin_form(head), body).await {
-        Ok((answer, sender)) => Ok(pass_on(exchange, server, answer, sender).await),
-        Err(refusal) => Ok(refuse(exchange, &refusal)),
-    }
+    headers::to_server(&mut head.headers, peer, head.uri.authority(), upstream.authority());
+    let (answer, sender) = forward(gateway, server, to_origin_form(head), body).await?;
+    Ok((server, answer, sender))
 }
 
 /// Finds the job type and a place at a server, waiting in line for it if need be.

@@ -2,13 +2,14 @@
 //!
 //! HTTP/1.1 and HTTP/2 without TLS on one port; which one a connection speaks is seen by its first bytes. When the
 //! shutdown begins the listener closes, idle connections are let go, and running requests have the grace to finish;
-//! after it, or when told to end at once, what still runs is cut off. Either way every job has left its server when
+//! after it, or when told to end at once, what still runs is cut off: requests whose answer has not begun are refused,
+//! the others break off, and both count as `cut_off`. Either way every job has left its server when
 //! [`Gateway::serve`] returns.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -22,17 +23,21 @@ use tokio::task::JoinSet;
 use crate::admin::Admin;
 use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
+use crate::outcome::Outcome;
 use crate::proxy;
 use crate::shutdown::Shutdown;
 
 /// Pause after a failed `accept` that is not the client's fault (no file descriptors left, for one).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Refusals have this long to reach their clients when the gateway ends.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
 /// How serving ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Served {
-    /// Connections that were cut off because the grace was over or the end was ordered.
-    pub cut_off: usize,
+    /// Requests that were cut off because the grace was over or the end was ordered.
+    pub cut_off: u64,
 }
 
 impl Gateway {
@@ -74,16 +79,32 @@ impl Gateway {
         }
         self.draining.store(true, Relaxed);
         drop(listener);
-        tokio::select! {
-            () = graceful.shutdown() => {}
-            () = tokio::time::sleep(grace) => {}
-            () = shutdown.ending() => {}
+        let in_flight = self.stats.running.load(Relaxed);
+        tracing::info!(in_flight, connections = connections.len(), grace_s = grace.as_secs_f64(), "draining");
+        let mut drained = std::pin::pin!(graceful.shutdown());
+        let in_time = tokio::select! {
+            () = &mut drained => true,
+            () = tokio::time::sleep(grace) => false,
+            () = shutdown.ending() => false,
+        };
+        if !in_time {
+            self.cut_off.0.end();
+            // Who is slower than this is cut off without a word.
+            let _: Result<(), _> = tokio::time::timeout(LAST_WORDS, drained).await;
+            connections.abort_all();
         }
-        connections.abort_all();
-        let mut cut_off = 0;
-        while let Some(ended) = connections.join_next().await {
-            cut_off += usize::from(ended.is_err_and(|error| error.is_cancelled()));
+        while connections.join_next().await.is_some() {}
+        // Requests over HTTP/2 have tasks of their own, which learn of it a moment later.
+        let ended = async {
+            while self.stats.running.load(Acquire) > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        if tokio::time::timeout(LAST_WORDS, ended).await.is_err() {
+            tracing::warn!(running = self.stats.running.load(Relaxed), "requests outlive their connections");
         }
+        let cut_off = self.stats.total(Outcome::CutOff);
+        tracing::info!(cut_off, "drained");
         Ok(Served { cut_off })
     }
 

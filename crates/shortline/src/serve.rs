@@ -99,7 +99,7 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
     match served.map_err(Failure::run)?.cut_off {
         0 => Ok(()),
         n => Err(Failure::run(format!(
-            "{n} connections were cut off: their requests outlived the grace, or a second signal ended it"
+            "{n} requests were cut off: they outlived the grace, or a second signal ended it"
         ))),
     }
 }
