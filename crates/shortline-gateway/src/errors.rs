@@ -27,6 +27,8 @@ pub(crate) enum Refusal {
     NoCapacity { waits: bool },
     /// No server that holds the job type is up.
     NoServerUp,
+    /// No server of the fleet holds the job type.
+    NotHeld,
     /// The wait in line took too long.
     QueueTimeout,
     /// The server could not be reached.
@@ -64,7 +66,7 @@ impl Refusal {
             Self::UnknownJobType(_) => Outcome::UnknownJobType,
             Self::BodyTooLarge { .. } => Outcome::BodyTooLarge,
             Self::NoCapacity { .. } => Outcome::NoCapacity,
-            Self::NoServerUp => Outcome::NoServerUp,
+            Self::NoServerUp | Self::NotHeld => Outcome::NoServerUp,
             Self::QueueTimeout => Outcome::QueueTimeout,
             Self::UpstreamConnect => Outcome::UpstreamConnect,
             Self::UpstreamTimeout => Outcome::UpstreamTimeout,
@@ -83,7 +85,7 @@ impl Refusal {
             Self::UnknownJobType(_) => StatusCode::NOT_FOUND,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoCapacity { .. } => no_capacity,
-            Self::NoServerUp | Self::QueueTimeout | Self::CutOff => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoServerUp | Self::NotHeld | Self::QueueTimeout | Self::CutOff => StatusCode::SERVICE_UNAVAILABLE,
             Self::UpstreamConnect | Self::UpstreamError => StatusCode::BAD_GATEWAY,
             Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::ClientTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -94,9 +96,12 @@ impl Refusal {
     fn kind(&self) -> &'static str {
         match self {
             Self::NoCapacity { .. } | Self::QueueTimeout => "overloaded_error",
-            Self::NoServerUp | Self::UpstreamConnect | Self::UpstreamTimeout | Self::UpstreamError | Self::CutOff => {
-                "server_error"
-            }
+            Self::NoServerUp
+            | Self::NotHeld
+            | Self::UpstreamConnect
+            | Self::UpstreamTimeout
+            | Self::UpstreamError
+            | Self::CutOff => "server_error",
             _ => "invalid_request_error",
         }
     }
@@ -118,6 +123,7 @@ impl Refusal {
                 "every server that holds this job type is full and so is the line in front of them; retry after the time in retry-after".to_owned()
             }
             Self::NoServerUp => "no server that holds this job type is up".to_owned(),
+            Self::NotHeld => "no server of the fleet holds this job type; an operator has to give it to one".to_owned(),
             Self::QueueTimeout => "no server became free in time; retry after the time in retry-after".to_owned(),
             Self::UpstreamConnect => "the chosen server could not be reached".to_owned(),
             Self::UpstreamTimeout => "the chosen server did not answer in time".to_owned(),

@@ -13,6 +13,7 @@ use shortline_core::{Fleet, JobTypeId, ServerId};
 use tokio::time::Instant;
 
 use crate::dispatch::Dispatch;
+use crate::errors::Refusal;
 use crate::job_type::Finder;
 use crate::rates::{Meter, Rates};
 use crate::shutdown::{Shutdown, Trigger, shutdown};
@@ -24,7 +25,7 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
 /// `retry-after` when no server is up: about what a restart takes at best.
 const RETRY_WHEN_DOWN_S: u64 = 5;
 /// `retry-after` is never longer.
-const LONGEST_RETRY_S: f64 = 60.0;
+const LONGEST_RETRY_S: u64 = 60;
 /// How often rates are measured.
 const TICK: Duration = Duration::from_secs(1);
 /// How many ticks a connection to a server may lie idle.
@@ -229,18 +230,28 @@ impl Gateway {
         &self.upstreams[server.index()]
     }
 
-    /// Seconds after which a refused request of this job type may try again.
+    /// Seconds after which a request of this job type, refused for want of a place, may try again.
     ///
     /// The expected time until its turn, `(requests in its line + 1) / D`, where `D` is the rate at which the servers
-    /// that hold the job type complete requests, as measured; before anything was, the rate at which the fleet file
-    /// says they can. Other job types compete for the same places, so this is a lower estimate. Rounded up, 1 to 60.
+    /// that hold the job type complete requests: the larger of what was measured and what the fleet file says they
+    /// can. What was measured is little after a quiet time and says nothing then. Other job types compete for the same
+    /// places and servers may be slower than written, so this is a lower estimate. Rounded up, 1 to 60.
     /// `D` is computed at most once a second, so that refusing stays cheap when there is much to refuse.
-    pub(crate) fn retry_after_s(&self, job_type: Option<JobTypeId>) -> u64 {
+    fn retry_after_s(&self, job_type: Option<JobTypeId>) -> u64 {
         let Some(job_type) = job_type else { return RETRY_WHEN_DOWN_S };
         let tick = self.ticks.load(Relaxed);
         let rate = self.stats.drain_rate(job_type, tick, || self.drain_rate(job_type));
         let ahead = self.dispatch.waiting(job_type) as f64;
-        ((ahead + 1.0) / rate).ceil().clamp(1.0, LONGEST_RETRY_S) as u64
+        ((ahead + 1.0) / rate).ceil().clamp(1.0, LONGEST_RETRY_S as f64) as u64
+    }
+
+    /// Seconds after which the client of a refused request may try again.
+    pub(crate) fn retry_s(&self, refusal: &Refusal, job_type: Option<JobTypeId>) -> u64 {
+        match refusal {
+            Refusal::NoCapacity { .. } | Refusal::QueueTimeout => self.retry_after_s(job_type),
+            Refusal::NotHeld => LONGEST_RETRY_S,
+            _ => RETRY_WHEN_DOWN_S,
+        }
     }
 
     /// Completions per second of the servers that hold this job type. O(degree).
@@ -252,8 +263,8 @@ impl Gateway {
             written += f64::from(fleet.slots(server)) * fleet.service_rate(job_type, server);
         });
         match (measured > 0.0, fleet.has_rates()) {
-            (true, _) => measured,
-            (false, true) => written / self.time_scale,
+            (_, true) => measured.max(written / self.time_scale),
+            (true, false) => measured,
             (false, false) => 1.0,
         }
     }

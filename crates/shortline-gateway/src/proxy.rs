@@ -93,6 +93,7 @@ async fn place(
             return Err(match blocked {
                 Blocked::NoRoom => Refusal::NoCapacity { waits: false },
                 Blocked::LineFull => Refusal::NoCapacity { waits: true },
+                Blocked::NoServerUp if gateway.fleet().graph().degree(job_type.index()) == 0 => Refusal::NotHeld,
                 Blocked::NoServerUp => Refusal::NoServerUp,
             });
         }
@@ -182,10 +183,7 @@ async fn pass_on(
 fn refuse(mut exchange: Exchange, refusal: &Refusal) -> Response<ResponseBody> {
     exchange.leave_server();
     let gateway = &exchange.gateway;
-    let retry_after_s = match refusal {
-        Refusal::NoCapacity { .. } | Refusal::QueueTimeout => gateway.retry_after_s(exchange.job_type()),
-        _ => gateway.retry_after_s(None),
-    };
+    let retry_after_s = gateway.retry_s(refusal, exchange.job_type());
     let response = refusal.response(gateway.no_capacity_status, retry_after_s);
     exchange.set_outcome(refusal.outcome());
     exchange.answered(response.status());

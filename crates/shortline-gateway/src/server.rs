@@ -5,6 +5,10 @@
 //! after it, or when told to end at once, what still runs is cut off: requests whose answer has not begun are refused,
 //! the others break off, and both count as `cut_off`. Either way every job has left its server when
 //! [`Gateway::serve`] returns.
+//!
+//! A client that shuts down its sending side counts as gone, even if it would still read: closing looks the same on the
+//! wire, and a job whose client has closed must leave its server at once, not when the answer cannot be delivered.
+//! (Hence not hyper's `half_close`.)
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -301,6 +301,38 @@ async fn a_fleet_with_no_room_refuses_with_retry_after() {
 }
 
 #[tokio::test]
+async fn retry_after_is_at_the_written_pace_after_a_quiet_time() {
+    let holding = Holding::start().await;
+    let plan = Plan::new(&[("m", &[0])]).server("s", 10.0, Some(1), holding.backend.address);
+    let running = plan.serve("jfsq", 1).await;
+    holding.answer_one();
+    assert_eq!(call(running.address, get("m")).await.status(), 200);
+    // By now one completion in more than three seconds was measured.
+    tokio::time::sleep(Duration::from_millis(4_500)).await;
+    let mut first = Peer::connect(running.address).await;
+    first.send(get("m")).await;
+    eventually(|| running.jobs() == 1).await;
+    let refused = call(running.address, get("m")).await;
+    assert_eq!(refused.error_code(), "no_capacity");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    holding.answer_one();
+    assert_eq!(first.answer().await.status(), 200);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_type_that_no_server_holds_is_told_so_and_not_to_come_back_soon() {
+    let backend = Backend::replying(OK).await;
+    let plan = Plan::new(&[("m", &[0]), ("nowhere", &[])]).server("s", 1.0, None, backend.address);
+    let running = plan.serve("jfsq", 1).await;
+    let refused = call(running.address, get("nowhere")).await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (503, "no_server_up"));
+    assert_eq!(refused.header("retry-after"), Some("60"));
+    assert!(refused.text().contains("no server of the fleet holds"), "{}", refused.text());
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn no_server_up_is_told_apart_from_no_room() {
     let backend = Backend::replying(OK).await;
     let plan = Plan::new(&[("m", &[0]), ("nowhere", &[])]).server("s", 1.0, None, backend.address);
