@@ -31,6 +31,8 @@ pub(crate) enum Refusal {
     NotHeld,
     /// The wait in line took too long.
     QueueTimeout,
+    /// The gateway cannot open another connection.
+    OutOfSockets,
     /// The server could not be reached.
     UpstreamConnect,
     /// The server did not answer in time.
@@ -68,6 +70,7 @@ impl Refusal {
             Self::NoCapacity { .. } => Outcome::NoCapacity,
             Self::NoServerUp | Self::NotHeld => Outcome::NoServerUp,
             Self::QueueTimeout => Outcome::QueueTimeout,
+            Self::OutOfSockets => Outcome::OutOfSockets,
             Self::UpstreamConnect => Outcome::UpstreamConnect,
             Self::UpstreamTimeout => Outcome::UpstreamTimeout,
             Self::UpstreamError => Outcome::UpstreamError,
@@ -85,7 +88,9 @@ impl Refusal {
             Self::UnknownJobType(_) => StatusCode::NOT_FOUND,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoCapacity { .. } => no_capacity,
-            Self::NoServerUp | Self::NotHeld | Self::QueueTimeout | Self::CutOff => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoServerUp | Self::NotHeld | Self::QueueTimeout | Self::OutOfSockets | Self::CutOff => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::UpstreamConnect | Self::UpstreamError => StatusCode::BAD_GATEWAY,
             Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::ClientTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -95,7 +100,7 @@ impl Refusal {
 
     fn kind(&self) -> &'static str {
         match self {
-            Self::NoCapacity { .. } | Self::QueueTimeout => "overloaded_error",
+            Self::NoCapacity { .. } | Self::QueueTimeout | Self::OutOfSockets => "overloaded_error",
             Self::NoServerUp
             | Self::NotHeld
             | Self::UpstreamConnect
@@ -125,6 +130,7 @@ impl Refusal {
             Self::NoServerUp => "no server that holds this job type is up".to_owned(),
             Self::NotHeld => "no server of the fleet holds this job type; an operator has to give it to one".to_owned(),
             Self::QueueTimeout => "no server became free in time; retry after the time in retry-after".to_owned(),
+            Self::OutOfSockets => "the gateway cannot open another connection to a server; retry after the time in retry-after".to_owned(),
             Self::UpstreamConnect => "the chosen server could not be reached".to_owned(),
             Self::UpstreamTimeout => "the chosen server did not answer in time".to_owned(),
             Self::UpstreamError => "the chosen server broke off before it answered, or its answer is not HTTP".to_owned(),

@@ -10,15 +10,17 @@ use serde::Serialize;
 use shortline_core::fleet::settings::{Address, Timeouts};
 use shortline_core::policy::{PolicyError, PolicySpec};
 use shortline_core::{Fleet, JobTypeId, ServerId};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::descriptors;
 use crate::dispatch::Dispatch;
 use crate::errors::Refusal;
 use crate::job_type::Finder;
 use crate::rates::{Meter, Rates};
 use crate::shutdown::{Shutdown, Trigger, shutdown};
 use crate::stats::Stats;
-use crate::upstream::Upstream;
+use crate::upstream::{Lease, Upstream};
 
 /// Longest wait in line if the fleet file does not say.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -59,13 +61,15 @@ pub struct Options {
     pub seed: u64,
     /// The bound shown in `/status`.
     pub bound: Option<BoundFn>,
+    /// Most connections of clients, and as many to servers; `None`: a third of the file descriptors that are free.
+    pub connections: Option<usize>,
 }
 
 impl Options {
-    /// A fleet as its file says, seed 0, no bound.
+    /// A fleet as its file says, seed 0, no bound, as many connections as there are descriptors for.
     #[must_use]
     pub fn new(fleet: Arc<Fleet>) -> Self {
-        Self { fleet, policy: None, addresses: None, time_scale: 1.0, seed: 0, bound: None }
+        Self { fleet, policy: None, addresses: None, time_scale: 1.0, seed: 0, bound: None, connections: None }
     }
 }
 
@@ -78,6 +82,7 @@ impl fmt::Debug for Options {
             .field("time_scale", &self.time_scale)
             .field("seed", &self.seed)
             .field("bound", &self.bound.is_some())
+            .field("connections", &self.connections)
             .finish()
     }
 }
@@ -164,6 +169,10 @@ pub struct Gateway {
     pub(crate) cut_off: (Trigger, Shutdown),
     /// Measurements of the rates so far.
     ticks: AtomicU32,
+    /// Room for connections of clients.
+    pub(crate) client_sockets: Arc<Semaphore>,
+    /// Room for connections to servers.
+    server_sockets: Arc<Semaphore>,
     upstreams: Vec<Upstream>,
 }
 
@@ -179,7 +188,8 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] if fleet, policy and addresses do not make one.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let Options { fleet, policy, addresses, time_scale, seed, bound } = options;
+        let Options { fleet, policy, addresses, time_scale, seed, bound, connections } = options;
+        let connections = connections.unwrap_or_else(descriptors::share).clamp(1, Semaphore::MAX_PERMITS);
         let settings = fleet.settings();
         let policy = policy.or(settings.policy).unwrap_or(PolicySpec::Jfsq);
         let no_capacity_status =
@@ -199,6 +209,8 @@ impl Gateway {
             draining: AtomicBool::new(false),
             cut_off: shutdown(),
             ticks: AtomicU32::new(0),
+            client_sockets: Arc::new(Semaphore::new(connections)),
+            server_sockets: Arc::new(Semaphore::new(connections)),
             upstreams: upstreams(&fleet, addresses)?,
         })
     }
@@ -243,6 +255,35 @@ impl Gateway {
         let rate = self.stats.drain_rate(job_type, tick, || self.drain_rate(job_type));
         let ahead = self.dispatch.waiting(job_type) as f64;
         ((ahead + 1.0) / rate).ceil().clamp(1.0, LONGEST_RETRY_S as f64) as u64
+    }
+
+    /// A connection to a server: an idle one, or a new one if there is room for it.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    pub(crate) async fn lease(&self, server: ServerId) -> Result<Lease, Refusal> {
+        let upstream = self.upstream(server);
+        match upstream.idle() {
+            Some(lease) => Ok(lease),
+            None => upstream.connect(self.limits.connect, self.server_socket().await?).await,
+        }
+    }
+
+    /// Takes back a connection whose answer was read to the end. It closes if others wait for room.
+    pub(crate) fn give_back(&self, server: ServerId, lease: Lease) {
+        if self.server_sockets.available_permits() > 0 {
+            self.upstream(server).give_back(lease);
+        }
+    }
+
+    /// Room for one more connection to a server, made by closing idle ones if need be: O(servers), then.
+    async fn server_socket(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        if let Ok(socket) = Arc::clone(&self.server_sockets).try_acquire_owned() {
+            return Ok(socket);
+        }
+        self.upstreams.iter().for_each(Upstream::close_idle);
+        let socket = tokio::time::timeout(self.limits.connect, Arc::clone(&self.server_sockets).acquire_owned()).await;
+        socket.ok().and_then(Result::ok).ok_or(Refusal::OutOfSockets)
     }
 
     /// Seconds after which the client of a refused request may try again.

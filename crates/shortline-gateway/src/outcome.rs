@@ -43,6 +43,8 @@ outcomes! {
     NoServerUp = "no_server_up",
     /// Refused: waited too long in line.
     QueueTimeout = "queue_timeout",
+    /// Refused: the gateway has no descriptor or local port for a connection to the server.
+    OutOfSockets = "out_of_sockets",
     /// The server could not be reached.
     UpstreamConnect = "upstream_connect",
     /// The server was silent for too long, before or within its answer.

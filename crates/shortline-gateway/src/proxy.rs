@@ -122,7 +122,7 @@ async fn forward(
     let upload = body.watch();
     let mut request = Request::from_parts(head, body);
     loop {
-        let mut lease = gateway.upstream(server).lease(gateway.limits.connect).await?;
+        let mut lease = gateway.lease(server).await?;
         match in_time(lease.send(request), upload.as_deref(), &gateway.limits).await? {
             Sent::Answer(answer)
                 if answer.status() == StatusCode::SWITCHING_PROTOCOLS

@@ -22,7 +22,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::admin::Admin;
 use crate::client_stream::ClientStream;
@@ -36,6 +38,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Refusals have this long to reach their clients when the gateway ends.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// Least time between two log lines about one listener.
+const COMPLAINTS: Duration = Duration::from_secs(1);
 
 /// How serving ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,19 +75,24 @@ impl Gateway {
         // A client has this long for the head of a request, and an idle connection as long until the next one.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.idle);
         let graceful = GracefulShutdown::new();
+        let mut clients = Listener::new(listener);
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.draining() => break,
                 Some(_) = connections.join_next() => {}
-                (stream, peer) = accept(&listener) => {
-                    connections.spawn(Arc::clone(&self).connection(builder.clone(), stream, peer, graceful.watcher()));
+                (socket, (stream, peer)) = next_client(&self.client_sockets, &mut clients) => {
+                    let connection = Arc::clone(&self).connection(builder.clone(), stream, peer, graceful.watcher());
+                    connections.spawn(async {
+                        let _socket = socket;
+                        connection.await;
+                    });
                 }
             }
         }
         self.draining.store(true, Relaxed);
-        drop(listener);
+        drop(clients);
         let in_flight = self.stats.running.load(Relaxed);
         tracing::info!(in_flight, connections = connections.len(), grace_s = grace.as_secs_f64(), "draining");
         let mut drained = std::pin::pin!(graceful.shutdown());
@@ -156,17 +166,53 @@ fn forwarded_for(ip: IpAddr) -> HeaderValue {
     HeaderValue::try_from(ip.to_canonical().to_string()).expect("an IP address is a header value")
 }
 
-/// The next connection; failures that would repeat at once are logged and paused over.
-pub(crate) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
-        match listener.accept().await {
-            Ok(accepted) => return accepted,
-            Err(error) if is_the_clients(&error) => {}
-            Err(error) => {
-                tracing::error!(%error, "cannot accept connections");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+/// The next client, once there is a socket for it; until then it waits in the backlog.
+async fn next_client(
+    sockets: &Arc<Semaphore>,
+    clients: &mut Listener,
+) -> (Option<OwnedSemaphorePermit>, (TcpStream, SocketAddr)) {
+    if sockets.available_permits() == 0 && clients.may_complain() {
+        tracing::warn!("as many client connections as there are file descriptors for; further ones wait");
+    }
+    // Never closed, so never `None`.
+    let socket = Arc::clone(sockets).acquire_owned().await.ok();
+    (socket, clients.accept().await)
+}
+
+/// A listener that logs what goes wrong, but not more than once in [`COMPLAINTS`].
+#[derive(Debug)]
+pub(crate) struct Listener {
+    listener: TcpListener,
+    complained: Option<Instant>,
+}
+
+impl Listener {
+    pub(crate) fn new(listener: TcpListener) -> Self {
+        Self { listener, complained: None }
+    }
+
+    /// The next connection; failures that would repeat at once are logged and paused over.
+    pub(crate) async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+        loop {
+            match self.listener.accept().await {
+                Ok(accepted) => return accepted,
+                Err(error) if is_the_clients(&error) => {}
+                Err(error) => {
+                    if self.may_complain() {
+                        tracing::error!(%error, "cannot accept connections");
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
+    }
+
+    fn may_complain(&mut self) -> bool {
+        let may = self.complained.is_none_or(|last| last.elapsed() >= COMPLAINTS);
+        if may {
+            self.complained = Some(Instant::now());
+        }
+        may
     }
 }
 

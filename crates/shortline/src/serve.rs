@@ -9,7 +9,7 @@ use shortline_core::Fleet;
 use shortline_core::fleet::settings::{Address, Arrivals};
 use shortline_core::policy::PolicySpec;
 use shortline_gateway::emulate::{Bind, Emulator};
-use shortline_gateway::{Gateway, Options, shutdown};
+use shortline_gateway::{Gateway, Options, raise_descriptor_limit, shutdown};
 
 use crate::failure::Failure;
 use crate::logging::Log;
@@ -68,6 +68,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
+    if let Err(error) = raise_descriptor_limit() {
+        tracing::warn!(%error, "cannot raise the limit of file descriptors (ulimit -n); going on with fewer");
+    }
     let emulator = if args.emulate {
         Some(Emulator::start(Arc::clone(&fleet), args.seed, Bind::Loopback).await.map_err(Failure::usage)?)
     } else {
