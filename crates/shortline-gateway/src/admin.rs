@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 use crate::errors::{ErrorBody, ErrorObject, json_response};
 use crate::gateway::Gateway;
 use crate::metrics;
-use crate::server::accept;
+use crate::server::Listener;
 
 const PATHS: &str = "/status, /metrics, /healthz, /readyz";
 /// A client that sends no request for this long is let go.
@@ -84,8 +84,9 @@ impl Drop for Admin {
 type State = Arc<(Arc<Gateway>, Registry)>;
 
 async fn answer_all(listener: TcpListener, state: State) {
+    let mut clients = Listener::new(listener);
     loop {
-        let (stream, _) = accept(&listener).await;
+        let (stream, _) = clients.accept().await;
         let state = Arc::clone(&state);
         tokio::spawn(async move {
             let service = service_fn(|request| {

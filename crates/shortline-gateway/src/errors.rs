@@ -27,18 +27,26 @@ pub(crate) enum Refusal {
     NoCapacity { waits: bool },
     /// No server that holds the job type is up.
     NoServerUp,
+    /// No server of the fleet holds the job type.
+    NotHeld,
     /// The wait in line took too long.
     QueueTimeout,
+    /// The gateway cannot open another connection.
+    OutOfSockets,
     /// The server could not be reached.
     UpstreamConnect,
     /// The server did not answer in time.
     UpstreamTimeout,
     /// The server broke off, or answered something that is not HTTP.
     UpstreamError,
+    /// The gateway ends before the answer began.
+    CutOff,
     /// The client stopped sending its request.
     ClientTimeout,
     /// The request broke off, or its body is not HTTP.
     BadRequest,
+    /// The head of the request contradicts HTTP or itself; with what is wrong and what would be right.
+    Malformed(&'static str),
     /// A protocol the gateway does not speak.
     Unsupported(&'static str),
 }
@@ -60,13 +68,15 @@ impl Refusal {
             Self::UnknownJobType(_) => Outcome::UnknownJobType,
             Self::BodyTooLarge { .. } => Outcome::BodyTooLarge,
             Self::NoCapacity { .. } => Outcome::NoCapacity,
-            Self::NoServerUp => Outcome::NoServerUp,
+            Self::NoServerUp | Self::NotHeld => Outcome::NoServerUp,
             Self::QueueTimeout => Outcome::QueueTimeout,
+            Self::OutOfSockets => Outcome::OutOfSockets,
             Self::UpstreamConnect => Outcome::UpstreamConnect,
             Self::UpstreamTimeout => Outcome::UpstreamTimeout,
             Self::UpstreamError => Outcome::UpstreamError,
+            Self::CutOff => Outcome::CutOff,
             Self::ClientTimeout => Outcome::ClientTimeout,
-            Self::BadRequest => Outcome::BadRequest,
+            Self::BadRequest | Self::Malformed(_) => Outcome::BadRequest,
             Self::Unsupported(_) => Outcome::Unsupported,
         }
     }
@@ -74,11 +84,13 @@ impl Refusal {
     /// Its status; `no_capacity` is `[gateway] no_capacity_status`.
     fn status(&self, no_capacity: StatusCode) -> StatusCode {
         match self {
-            Self::MissingJobType(_) | Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::MissingJobType(_) | Self::BadRequest | Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::UnknownJobType(_) => StatusCode::NOT_FOUND,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoCapacity { .. } => no_capacity,
-            Self::NoServerUp | Self::QueueTimeout => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoServerUp | Self::NotHeld | Self::QueueTimeout | Self::OutOfSockets | Self::CutOff => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::UpstreamConnect | Self::UpstreamError => StatusCode::BAD_GATEWAY,
             Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::ClientTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -88,8 +100,13 @@ impl Refusal {
 
     fn kind(&self) -> &'static str {
         match self {
-            Self::NoCapacity { .. } | Self::QueueTimeout => "overloaded_error",
-            Self::NoServerUp | Self::UpstreamConnect | Self::UpstreamTimeout | Self::UpstreamError => "server_error",
+            Self::NoCapacity { .. } | Self::QueueTimeout | Self::OutOfSockets => "overloaded_error",
+            Self::NoServerUp
+            | Self::NotHeld
+            | Self::UpstreamConnect
+            | Self::UpstreamTimeout
+            | Self::UpstreamError
+            | Self::CutOff => "server_error",
             _ => "invalid_request_error",
         }
     }
@@ -111,12 +128,16 @@ impl Refusal {
                 "every server that holds this job type is full and so is the line in front of them; retry after the time in retry-after".to_owned()
             }
             Self::NoServerUp => "no server that holds this job type is up".to_owned(),
+            Self::NotHeld => "no server of the fleet holds this job type; an operator has to give it to one".to_owned(),
             Self::QueueTimeout => "no server became free in time; retry after the time in retry-after".to_owned(),
+            Self::OutOfSockets => "the gateway cannot open another connection to a server; retry after the time in retry-after".to_owned(),
             Self::UpstreamConnect => "the chosen server could not be reached".to_owned(),
             Self::UpstreamTimeout => "the chosen server did not answer in time".to_owned(),
             Self::UpstreamError => "the chosen server broke off before it answered, or its answer is not HTTP".to_owned(),
+            Self::CutOff => "the gateway stops and the answer had not begun in time; send the request again".to_owned(),
             Self::ClientTimeout => "the request body stopped arriving".to_owned(),
             Self::BadRequest => "the request broke off, or its body is malformed".to_owned(),
+            Self::Malformed(what) => (*what).to_owned(),
             Self::Unsupported(what) => format!("this gateway does not speak {what}"),
         }
     }

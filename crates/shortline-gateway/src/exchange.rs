@@ -1,9 +1,11 @@
 //! The record of one request, from its arrival to the end of its answer.
 //!
 //! It is carried along with the request and closed by its drop, so that every request is counted and logged exactly
-//! once, however it ends. Until something else is known the outcome is that the client went away.
+//! once, however it ends. Until something else is known the outcome is that the client went away, or, when the gateway
+//! ends, that it was cut off.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri, request};
@@ -35,6 +37,7 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// A request arrives.
     pub(crate) fn begin(gateway: &Arc<Gateway>, head: &request::Parts) -> Self {
+        gateway.stats.running.fetch_add(1, Relaxed);
         let logged = tracing::enabled!(target: "shortline::access", tracing::Level::INFO);
         Self {
             gateway: Arc::clone(gateway),
@@ -108,6 +111,9 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.leave_server();
+        if self.outcome == Outcome::ClientAbort && self.gateway.cut_off.1.is_ending() {
+            self.outcome = Outcome::CutOff;
+        }
         let response = self.arrived.elapsed();
         self.gateway.stats.ended(self.job_type, self.outcome, response);
         if let Some(line) = &self.line {
@@ -127,5 +133,7 @@ impl Drop for Exchange {
                 outcome = self.outcome.name(),
             );
         }
+        // Last: who waits for all requests to end finds them counted.
+        self.gateway.stats.running.fetch_sub(1, Release);
     }
 }

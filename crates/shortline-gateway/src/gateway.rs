@@ -10,20 +10,24 @@ use serde::Serialize;
 use shortline_core::fleet::settings::{Address, Timeouts};
 use shortline_core::policy::{PolicyError, PolicySpec};
 use shortline_core::{Fleet, JobTypeId, ServerId};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::descriptors;
 use crate::dispatch::Dispatch;
+use crate::errors::Refusal;
 use crate::job_type::Finder;
 use crate::rates::{Meter, Rates};
+use crate::shutdown::{Shutdown, Trigger, shutdown};
 use crate::stats::Stats;
-use crate::upstream::Upstream;
+use crate::upstream::{Lease, Upstream};
 
 /// Longest wait in line if the fleet file does not say.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
 /// `retry-after` when no server is up: about what a restart takes at best.
 const RETRY_WHEN_DOWN_S: u64 = 5;
 /// `retry-after` is never longer.
-const LONGEST_RETRY_S: f64 = 60.0;
+const LONGEST_RETRY_S: u64 = 60;
 /// How often rates are measured.
 const TICK: Duration = Duration::from_secs(1);
 /// How many ticks a connection to a server may lie idle.
@@ -57,13 +61,15 @@ pub struct Options {
     pub seed: u64,
     /// The bound shown in `/status`.
     pub bound: Option<BoundFn>,
+    /// Most connections of clients, and as many to servers; `None`: a third of the file descriptors that are free.
+    pub connections: Option<usize>,
 }
 
 impl Options {
-    /// A fleet as its file says, seed 0, no bound.
+    /// A fleet as its file says, seed 0, no bound, as many connections as there are descriptors for.
     #[must_use]
     pub fn new(fleet: Arc<Fleet>) -> Self {
-        Self { fleet, policy: None, addresses: None, time_scale: 1.0, seed: 0, bound: None }
+        Self { fleet, policy: None, addresses: None, time_scale: 1.0, seed: 0, bound: None, connections: None }
     }
 }
 
@@ -76,6 +82,7 @@ impl fmt::Debug for Options {
             .field("time_scale", &self.time_scale)
             .field("seed", &self.seed)
             .field("bound", &self.bound.is_some())
+            .field("connections", &self.connections)
             .finish()
     }
 }
@@ -158,8 +165,14 @@ pub struct Gateway {
     pub(crate) bound: Option<BoundFn>,
     pub(crate) started: Instant,
     pub(crate) draining: AtomicBool,
+    /// Ends what still runs when the grace is over.
+    pub(crate) cut_off: (Trigger, Shutdown),
     /// Measurements of the rates so far.
     ticks: AtomicU32,
+    /// Room for connections of clients.
+    pub(crate) client_sockets: Arc<Semaphore>,
+    /// Room for connections to servers.
+    server_sockets: Arc<Semaphore>,
     upstreams: Vec<Upstream>,
 }
 
@@ -175,7 +188,8 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] if fleet, policy and addresses do not make one.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let Options { fleet, policy, addresses, time_scale, seed, bound } = options;
+        let Options { fleet, policy, addresses, time_scale, seed, bound, connections } = options;
+        let connections = connections.unwrap_or_else(descriptors::share).clamp(1, Semaphore::MAX_PERMITS);
         let settings = fleet.settings();
         let policy = policy.or(settings.policy).unwrap_or(PolicySpec::Jfsq);
         let no_capacity_status =
@@ -193,7 +207,10 @@ impl Gateway {
             bound,
             started: Instant::now(),
             draining: AtomicBool::new(false),
+            cut_off: shutdown(),
             ticks: AtomicU32::new(0),
+            client_sockets: Arc::new(Semaphore::new(connections)),
+            server_sockets: Arc::new(Semaphore::new(connections)),
             upstreams: upstreams(&fleet, addresses)?,
         })
     }
@@ -225,18 +242,57 @@ impl Gateway {
         &self.upstreams[server.index()]
     }
 
-    /// Seconds after which a refused request of this job type may try again.
+    /// Seconds after which a request of this job type, refused for want of a place, may try again.
     ///
     /// The expected time until its turn, `(requests in its line + 1) / D`, where `D` is the rate at which the servers
-    /// that hold the job type complete requests, as measured; before anything was, the rate at which the fleet file
-    /// says they can. Other job types compete for the same places, so this is a lower estimate. Rounded up, 1 to 60.
+    /// that hold the job type complete requests: the larger of what was measured and what the fleet file says they
+    /// can. What was measured is little after a quiet time and says nothing then. Other job types compete for the same
+    /// places and servers may be slower than written, so this is a lower estimate. Rounded up, 1 to 60.
     /// `D` is computed at most once a second, so that refusing stays cheap when there is much to refuse.
-    pub(crate) fn retry_after_s(&self, job_type: Option<JobTypeId>) -> u64 {
+    fn retry_after_s(&self, job_type: Option<JobTypeId>) -> u64 {
         let Some(job_type) = job_type else { return RETRY_WHEN_DOWN_S };
         let tick = self.ticks.load(Relaxed);
         let rate = self.stats.drain_rate(job_type, tick, || self.drain_rate(job_type));
         let ahead = self.dispatch.waiting(job_type) as f64;
-        ((ahead + 1.0) / rate).ceil().clamp(1.0, LONGEST_RETRY_S) as u64
+        ((ahead + 1.0) / rate).ceil().clamp(1.0, LONGEST_RETRY_S as f64) as u64
+    }
+
+    /// A connection to a server: an idle one, or a new one if there is room for it.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    pub(crate) async fn lease(&self, server: ServerId) -> Result<Lease, Refusal> {
+        let upstream = self.upstream(server);
+        match upstream.idle() {
+            Some(lease) => Ok(lease),
+            None => upstream.connect(self.limits.connect, self.server_socket().await?).await,
+        }
+    }
+
+    /// Takes back a connection whose answer was read to the end. It closes if others wait for room.
+    pub(crate) fn give_back(&self, server: ServerId, lease: Lease) {
+        if self.server_sockets.available_permits() > 0 {
+            self.upstream(server).give_back(lease);
+        }
+    }
+
+    /// Room for one more connection to a server, made by closing idle ones if need be: O(servers), then.
+    async fn server_socket(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        if let Ok(socket) = Arc::clone(&self.server_sockets).try_acquire_owned() {
+            return Ok(socket);
+        }
+        self.upstreams.iter().for_each(Upstream::close_idle);
+        let socket = tokio::time::timeout(self.limits.connect, Arc::clone(&self.server_sockets).acquire_owned()).await;
+        socket.ok().and_then(Result::ok).ok_or(Refusal::OutOfSockets)
+    }
+
+    /// Seconds after which the client of a refused request may try again.
+    pub(crate) fn retry_s(&self, refusal: &Refusal, job_type: Option<JobTypeId>) -> u64 {
+        match refusal {
+            Refusal::NoCapacity { .. } | Refusal::QueueTimeout => self.retry_after_s(job_type),
+            Refusal::NotHeld => LONGEST_RETRY_S,
+            _ => RETRY_WHEN_DOWN_S,
+        }
     }
 
     /// Completions per second of the servers that hold this job type. O(degree).
@@ -248,8 +304,8 @@ impl Gateway {
             written += f64::from(fleet.slots(server)) * fleet.service_rate(job_type, server);
         });
         match (measured > 0.0, fleet.has_rates()) {
-            (true, _) => measured,
-            (false, true) => written / self.time_scale,
+            (_, true) => measured.max(written / self.time_scale),
+            (true, false) => measured,
             (false, false) => 1.0,
         }
     }

@@ -4,10 +4,14 @@
 //! kept only as `te: trailers`; `expect` goes, because the gateway asks the client for the body itself; `host` passes
 //! as the client wrote it, so that servers see their public name (HTTP/1.0 without one: the server's address);
 //! `x-forwarded-for` is appended to, `x-forwarded-host` and `x-forwarded-proto` are set unless a proxy in front has
-//! set them, `via` is appended to, `traceparent` (W3C Trace Context) passes or is made, marked as sampled.
+//! set them, `via` is appended to, a valid `traceparent` (W3C Trace Context) passes, else a new one is made, marked as
+//! sampled, and the `tracestate` that belonged to the old one goes.
 //! `upgrade` is ignored, as RFC 9110 7.8 allows. `trailer` passes: without it trailers could not.
 //!
 //! To the client: hop-by-hop headers go, `x-served-by` is the gateway's.
+//!
+//! Not everything that parses passes: two readers of one message must not see two messages ([`check`],
+//! [`is_plainly_framed`]).
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -18,8 +22,11 @@ use http::header::{
     PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::uri::Authority;
+use http::{Version, request};
 use rand::{Rng, SeedableRng};
 use shortline_core::random::Generator;
+
+use crate::errors::Refusal;
 
 pub(crate) const X_JOB_TYPE: HeaderName = HeaderName::from_static("x-job-type");
 pub(crate) const X_SERVED_BY: HeaderName = HeaderName::from_static("x-served-by");
@@ -27,12 +34,33 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
 /// How the gateway calls itself in `via`.
 const VIA_NAME: &str = "1.1 shortline";
+
+/// Whether the head of a request leaves no doubt about whom it is for and where its body ends (RFC 9112, 3.2 and 6.1).
+///
+/// # Errors
+/// The refusal to answer with.
+pub(crate) fn check(head: &request::Parts) -> Result<(), Refusal> {
+    match head.headers.get_all(HOST).iter().count() {
+        0 if head.version == Version::HTTP_11 => Err(Refusal::Malformed("an HTTP/1.1 request needs the header host")),
+        0 | 1 if is_plainly_framed(&head.headers) => Ok(()),
+        0 | 1 => Err(Refusal::Unsupported("transfer codings other than chunked; compress with content-encoding")),
+        _ => Err(Refusal::Malformed("the request has the header host more than once; send one")),
+    }
+}
+
+/// Whether a body comes as it is, by its length or chunked: the gateway undoes no other transfer coding.
+pub(crate) fn is_plainly_framed(headers: &HeaderMap) -> bool {
+    let mut lines = headers.get_all(TRANSFER_ENCODING).iter();
+    lines.next().is_none_or(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
+        && lines.next().is_none()
+}
 
 /// Rewrites a request's headers for the server. `authority` is the one in the request's URI (HTTP/2, absolute form).
 pub(crate) fn to_server(
@@ -64,7 +92,11 @@ pub(crate) fn to_server(
     append(headers, X_FORWARDED_FOR, peer);
     headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
     append(headers, VIA, &HeaderValue::from_static(VIA_NAME));
-    headers.entry(TRACEPARENT).or_insert_with(traceparent);
+    let mut traces = headers.get_all(TRACEPARENT).iter();
+    if !(traces.next().is_some_and(|trace| is_traceparent(trace.as_bytes())) && traces.next().is_none()) {
+        headers.insert(TRACEPARENT, traceparent());
+        headers.remove(TRACESTATE);
+    }
 }
 
 /// Rewrites a server's headers for the client.
@@ -132,6 +164,22 @@ fn append(headers: &mut HeaderMap, name: HeaderName, value: &HeaderValue) {
     joined.extend_from_slice(value.as_bytes());
     let joined = HeaderValue::from_bytes(&joined).expect("values joined by a comma are a value");
     headers.insert(name, joined);
+}
+
+/// Whether it is `version-trace-parent-flags` in lower-case hexadecimal, with ids that are not all 0. Version ff is
+/// none; versions after 00 may go on behind another dash.
+fn is_traceparent(text: &[u8]) -> bool {
+    let Some((known, more)) = text.split_at_checked(55) else { return false };
+    let is_hex = |part: &[u8]| part.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let is_id = |part: &[u8]| is_hex(part) && part.iter().any(|&b| b != b'0');
+    let (version, dashes) = (&known[..2], [known[2], known[35], known[52]]);
+    dashes == *b"---"
+        && is_hex(version)
+        && version != b"ff"
+        && is_id(&known[3..35])
+        && is_id(&known[36..52])
+        && is_hex(&known[53..])
+        && (more.is_empty() || (version != b"00" && more[0] == b'-'))
 }
 
 /// A new `traceparent`: version 00, random trace and parent ids, sampled.
@@ -218,12 +266,47 @@ mod tests {
             ("via", "1.1 b"),
             ("x-forwarded-host", "outer"),
             ("x-forwarded-proto", "https"),
-            ("traceparent", "00-1-2-00"),
+            ("traceparent", TRACE),
+            ("tracestate", "a=1"),
         ]);
         assert_eq!(headers["via"], "1.0 a, 1.1 b, 1.1 shortline");
         assert_eq!(headers["x-forwarded-host"], "outer");
         assert_eq!(headers["x-forwarded-proto"], "https");
-        assert_eq!(headers["traceparent"], "00-1-2-00");
+        assert_eq!(headers["traceparent"], TRACE);
+        assert_eq!(headers["tracestate"], "a=1");
+    }
+
+    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_traceparent_is_known_by_its_form() {
+        assert!(is_traceparent(TRACE.as_bytes()));
+        assert!(is_traceparent(TRACE.replace("00-", "cc-").as_bytes()));
+        assert!(is_traceparent(format!("{}-more", TRACE.replace("00-", "cc-")).as_bytes()));
+        for broken in [
+            String::new(),
+            "00-1-2-00".into(),
+            TRACE.replace("00-", "ff-"),
+            TRACE.to_uppercase(),
+            format!("{TRACE}-more"),
+            format!("{TRACE}0"),
+            TRACE.replace("b7ad6b7169203331", "0000000000000000"),
+            TRACE.replace("0af7651916cd43dd8448eb211c80319c", "00000000000000000000000000000000"),
+            TRACE.replace("-b7", "_b7"),
+            TRACE.replace("01", "0g"),
+        ] {
+            assert!(!is_traceparent(broken.as_bytes()), "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_broken_or_doubled_traceparent_is_replaced_and_its_tracestate_goes() {
+        for lines in [&[("traceparent", "00-1-2-00"), ("tracestate", "a=1")][..], &[("traceparent", TRACE); 2]] {
+            let headers = sent(lines);
+            let traces: Vec<_> = headers.get_all("traceparent").iter().collect();
+            assert!(traces.len() == 1 && traces[0] != TRACE && is_traceparent(traces[0].as_bytes()), "{traces:?}");
+            assert!(!headers.contains_key("tracestate"));
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use http::header::{CONTENT_ENCODING, HOST};
+use http::header::{CONTENT_ENCODING, HOST, HeaderValue};
 use http::request::Parts;
 use http_body::Body;
 use shortline_core::fleet::settings::{JobTypeSource, RouteMatch, Settings};
@@ -69,7 +69,7 @@ impl Finder {
         let mut no_model = None;
         for &by in &self.order {
             let job_type = match by {
-                JobTypeSource::Header => match head.headers.get(X_JOB_TYPE) {
+                JobTypeSource::Header => match by_header(head)? {
                     Some(value) => Some(named(fleet, &String::from_utf8_lossy(value.as_bytes()))?),
                     None => None,
                 },
@@ -106,6 +106,16 @@ impl Finder {
     fn by_host(&self, host: &str) -> Option<JobTypeId> {
         self.hosts.iter().find(|(known, _)| known.eq_ignore_ascii_case(host)).map(|&(_, job_type)| job_type)
     }
+}
+
+/// The header's value. A request that names two is refused: the server might read the other one.
+fn by_header(head: &Parts) -> Result<Option<&HeaderValue>, Refusal> {
+    let mut values = head.headers.get_all(X_JOB_TYPE).iter();
+    let first = values.next();
+    if values.any(|value| Some(value) != first) {
+        return Err(Refusal::Malformed("the request has the header x-job-type with different values; send one"));
+    }
+    Ok(first)
 }
 
 fn named(fleet: &Fleet, name: &str) -> Result<JobTypeId, Refusal> {

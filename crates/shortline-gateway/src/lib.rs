@@ -22,6 +22,7 @@
 
 mod admin;
 mod client_stream;
+mod descriptors;
 mod dispatch;
 #[cfg(feature = "lab")]
 pub mod emulate;
@@ -53,6 +54,7 @@ mod testing;
 pub mod trace;
 mod upstream;
 
+pub use descriptors::raise_descriptor_limit;
 pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};
 pub use server::Served;
 pub use shutdown::{Shutdown, Trigger, shutdown};

@@ -27,6 +27,8 @@ outcomes! {
     Server5xx = "server_5xx",
     /// The client went away before the answer was complete.
     ClientAbort = "client_abort",
+    /// The gateway ended before the request did.
+    CutOff = "cut_off",
     /// The server broke off in the middle of its answer, and so did the gateway.
     UpstreamAbort = "upstream_abort",
     /// Refused: no job type named.
@@ -41,6 +43,8 @@ outcomes! {
     NoServerUp = "no_server_up",
     /// Refused: waited too long in line.
     QueueTimeout = "queue_timeout",
+    /// Refused: the gateway has no descriptor or local port for a connection to the server.
+    OutOfSockets = "out_of_sockets",
     /// The server could not be reached.
     UpstreamConnect = "upstream_connect",
     /// The server was silent for too long, before or within its answer.
@@ -49,7 +53,7 @@ outcomes! {
     UpstreamError = "upstream_error",
     /// The client stopped sending.
     ClientTimeout = "client_timeout",
-    /// The request's body was broken.
+    /// The request was broken, its head or its body.
     BadRequest = "bad_request",
     /// A protocol that is not spoken.
     Unsupported = "unsupported",

@@ -24,25 +24,42 @@ pub(crate) async fn handle(
     peer: HeaderValue,
     request: Request<Incoming>,
 ) -> Result<Response<ResponseBody>, Infallible> {
-    let (mut head, body) = request.into_parts();
+    let (head, body) = request.into_parts();
     let mut exchange = Exchange::begin(&gateway, &head);
-    let mut body = RequestBody::new(body);
-    let server = match place(&gateway, &mut exchange, &mut head, &mut body).await {
+    let mut end = gateway.cut_off.1.clone();
+    let answered = tokio::select! {
+        biased;
+        answered = answer(&gateway, &mut exchange, &peer, head, RequestBody::new(body)) => answered,
+        () = end.ending() => Err(Refusal::CutOff),
+    };
+    match answered {
+        Ok((server, answer, sender)) => Ok(pass_on(exchange, server, answer, sender).await),
+        Err(refusal) => Ok(refuse(exchange, &refusal)),
+    }
+}
+
+/// The head of the answer of the server that serves the request.
+async fn answer(
+    gateway: &Arc<Gateway>,
+    exchange: &mut Exchange,
+    peer: &HeaderValue,
+    mut head: request::Parts,
+    mut body: RequestBody,
+) -> Result<(ServerId, Response<Incoming>, Sender), Refusal> {
+    let server = match place(gateway, exchange, &mut head, &mut body).await {
         Ok(server) => server,
         Err(refusal) => {
             // A client that waits for "100 Continue" has sent nothing that would be in the way.
             if !head.headers.contains_key(header::EXPECT) {
                 body.discard().await;
             }
-            return Ok(refuse(exchange, &refusal));
+            return Err(refusal);
         }
     };
     let upstream = gateway.upstream(server);
-    headers::to_server(&mut head.headers, &peer, head.uri.authority(), upstream.authority());
-    match forward(&gateway, server, to_origin_form(head), body).await {
-        Ok((answer, sender)) => Ok(pass_on(exchange, server, answer, sender).await),
-        Err(refusal) => Ok(refuse(exchange, &refusal)),
-    }
+    headers::to_server(&mut head.headers, peer, head.uri.authority(), upstream.authority());
+    let (answer, sender) = forward(gateway, server, to_origin_form(head), body).await?;
+    Ok((server, answer, sender))
 }
 
 /// Finds the job type and a place at a server, waiting in line for it if need be.
@@ -52,6 +69,7 @@ async fn place(
     head: &mut request::Parts,
     body: &mut RequestBody,
 ) -> Result<ServerId, Refusal> {
+    headers::check(head)?;
     if head.method == Method::CONNECT {
         return Err(Refusal::Unsupported("CONNECT"));
     }
@@ -75,6 +93,7 @@ async fn place(
             return Err(match blocked {
                 Blocked::NoRoom => Refusal::NoCapacity { waits: false },
                 Blocked::LineFull => Refusal::NoCapacity { waits: true },
+                Blocked::NoServerUp if gateway.fleet().graph().degree(job_type.index()) == 0 => Refusal::NotHeld,
                 Blocked::NoServerUp => Refusal::NoServerUp,
             });
         }
@@ -103,9 +122,12 @@ async fn forward(
     let upload = body.watch();
     let mut request = Request::from_parts(head, body);
     loop {
-        let mut lease = gateway.upstream(server).lease(gateway.limits.connect).await?;
+        let mut lease = gateway.lease(server).await?;
         match in_time(lease.send(request), upload.as_deref(), &gateway.limits).await? {
-            Sent::Answer(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            Sent::Answer(answer)
+                if answer.status() == StatusCode::SWITCHING_PROTOCOLS
+                    || !headers::is_plainly_framed(answer.headers()) =>
+            {
                 return Err(Refusal::UpstreamError);
             }
             Sent::Answer(answer) => return Ok((answer, Sender { lease, upload })),
@@ -161,10 +183,7 @@ async fn pass_on(
 fn refuse(mut exchange: Exchange, refusal: &Refusal) -> Response<ResponseBody> {
     exchange.leave_server();
     let gateway = &exchange.gateway;
-    let retry_after_s = match refusal {
-        Refusal::NoCapacity { .. } | Refusal::QueueTimeout => gateway.retry_after_s(exchange.job_type()),
-        _ => gateway.retry_after_s(None),
-    };
+    let retry_after_s = gateway.retry_s(refusal, exchange.job_type());
     let response = refusal.response(gateway.no_capacity_status, retry_after_s);
     exchange.set_outcome(refusal.outcome());
     exchange.answered(response.status());

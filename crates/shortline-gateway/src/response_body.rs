@@ -161,7 +161,7 @@ impl Streamed {
         if let Some((lease, server)) = self.connection.take() {
             self.exchange.complete();
             if self.upload.as_ref().is_none_or(|upload| upload.is_sent()) {
-                self.exchange.gateway.upstream(server).give_back(lease);
+                self.exchange.gateway.give_back(server, lease);
             }
         }
     }

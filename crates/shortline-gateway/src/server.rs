@@ -2,13 +2,18 @@
 //!
 //! HTTP/1.1 and HTTP/2 without TLS on one port; which one a connection speaks is seen by its first bytes. When the
 //! shutdown begins the listener closes, idle connections are let go, and running requests have the grace to finish;
-//! after it, or when told to end at once, what still runs is cut off. Either way every job has left its server when
+//! after it, or when told to end at once, what still runs is cut off: requests whose answer has not begun are refused,
+//! the others break off, and both count as `cut_off`. Either way every job has left its server when
 //! [`Gateway::serve`] returns.
+//!
+//! A client that shuts down its sending side counts as gone, even if it would still read: closing looks the same on the
+//! wire, and a job whose client has closed must leave its server at once, not when the answer cannot be delivered.
+//! (Hence not hyper's `half_close`.)
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -17,22 +22,31 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::admin::Admin;
 use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
+use crate::outcome::Outcome;
 use crate::proxy;
 use crate::shutdown::Shutdown;
 
 /// Pause after a failed `accept` that is not the client's fault (no file descriptors left, for one).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Refusals have this long to reach their clients when the gateway ends.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// Least time between two log lines about one listener.
+const COMPLAINTS: Duration = Duration::from_secs(1);
+
 /// How serving ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Served {
-    /// Connections that were cut off because the grace was over or the end was ordered.
-    pub cut_off: usize,
+    /// Requests that were cut off because the grace was over or the end was ordered.
+    pub cut_off: u64,
 }
 
 impl Gateway {
@@ -61,29 +75,50 @@ impl Gateway {
         // A client has this long for the head of a request, and an idle connection as long until the next one.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.idle);
         let graceful = GracefulShutdown::new();
+        let mut clients = Listener::new(listener);
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.draining() => break,
                 Some(_) = connections.join_next() => {}
-                (stream, peer) = accept(&listener) => {
-                    connections.spawn(Arc::clone(&self).connection(builder.clone(), stream, peer, graceful.watcher()));
+                (socket, (stream, peer)) = next_client(&self.client_sockets, &mut clients) => {
+                    let connection = Arc::clone(&self).connection(builder.clone(), stream, peer, graceful.watcher());
+                    connections.spawn(async {
+                        let _socket = socket;
+                        connection.await;
+                    });
                 }
             }
         }
         self.draining.store(true, Relaxed);
-        drop(listener);
-        tokio::select! {
-            () = graceful.shutdown() => {}
-            () = tokio::time::sleep(grace) => {}
-            () = shutdown.ending() => {}
+        drop(clients);
+        let in_flight = self.stats.running.load(Relaxed);
+        tracing::info!(in_flight, connections = connections.len(), grace_s = grace.as_secs_f64(), "draining");
+        let mut drained = std::pin::pin!(graceful.shutdown());
+        let in_time = tokio::select! {
+            () = &mut drained => true,
+            () = tokio::time::sleep(grace) => false,
+            () = shutdown.ending() => false,
+        };
+        if !in_time {
+            self.cut_off.0.end();
+            // Who is slower than this is cut off without a word.
+            let _: Result<(), _> = tokio::time::timeout(LAST_WORDS, drained).await;
+            connections.abort_all();
         }
-        connections.abort_all();
-        let mut cut_off = 0;
-        while let Some(ended) = connections.join_next().await {
-            cut_off += usize::from(ended.is_err_and(|error| error.is_cancelled()));
+        while connections.join_next().await.is_some() {}
+        // Requests over HTTP/2 have tasks of their own, which learn of it a moment later.
+        let ended = async {
+            while self.stats.running.load(Acquire) > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        if tokio::time::timeout(LAST_WORDS, ended).await.is_err() {
+            tracing::warn!(running = self.stats.running.load(Relaxed), "requests outlive their connections");
         }
+        let cut_off = self.stats.total(Outcome::CutOff);
+        tracing::info!(cut_off, "drained");
         Ok(Served { cut_off })
     }
 
@@ -131,17 +166,53 @@ fn forwarded_for(ip: IpAddr) -> HeaderValue {
     HeaderValue::try_from(ip.to_canonical().to_string()).expect("an IP address is a header value")
 }
 
-/// The next connection; failures that would repeat at once are logged and paused over.
-pub(crate) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
-        match listener.accept().await {
-            Ok(accepted) => return accepted,
-            Err(error) if is_the_clients(&error) => {}
-            Err(error) => {
-                tracing::error!(%error, "cannot accept connections");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+/// The next client, once there is a socket for it; until then it waits in the backlog.
+async fn next_client(
+    sockets: &Arc<Semaphore>,
+    clients: &mut Listener,
+) -> (Option<OwnedSemaphorePermit>, (TcpStream, SocketAddr)) {
+    if sockets.available_permits() == 0 && clients.may_complain() {
+        tracing::warn!("as many client connections as there are file descriptors for; further ones wait");
+    }
+    // Never closed, so never `None`.
+    let socket = Arc::clone(sockets).acquire_owned().await.ok();
+    (socket, clients.accept().await)
+}
+
+/// A listener that logs what goes wrong, but not more than once in [`COMPLAINTS`].
+#[derive(Debug)]
+pub(crate) struct Listener {
+    listener: TcpListener,
+    complained: Option<Instant>,
+}
+
+impl Listener {
+    pub(crate) fn new(listener: TcpListener) -> Self {
+        Self { listener, complained: None }
+    }
+
+    /// The next connection; failures that would repeat at once are logged and paused over.
+    pub(crate) async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+        loop {
+            match self.listener.accept().await {
+                Ok(accepted) => return accepted,
+                Err(error) if is_the_clients(&error) => {}
+                Err(error) => {
+                    if self.may_complain() {
+                        tracing::error!(%error, "cannot accept connections");
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
+    }
+
+    fn may_complain(&mut self) -> bool {
+        let may = self.complained.is_none_or(|last| last.elapsed() >= COMPLAINTS);
+        if may {
+            self.complained = Some(Instant::now());
+        }
+        may
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Stats {
     pub(crate) waiting_s: Histogram,
     /// Client connections that are open.
     pub(crate) connections: AtomicU64,
+    /// Requests that have arrived and not ended.
+    pub(crate) running: AtomicU64,
 }
 
 /// Counts of one job type.
@@ -43,6 +45,7 @@ impl Stats {
             response_s: Histogram::from_milliseconds(),
             waiting_s: Histogram::from_milliseconds(),
             connections: AtomicU64::new(0),
+            running: AtomicU64::new(0),
         }
     }
 
@@ -67,6 +70,12 @@ impl Stats {
             counts.response_ns.fetch_add(u64::try_from(response.as_nanos()).unwrap_or(u64::MAX), Relaxed);
             self.response_s.observe(response);
         }
+    }
+
+    /// How many requests have ended like this.
+    pub(crate) fn total(&self, outcome: Outcome) -> u64 {
+        let known = self.job_types.iter().filter_map(OnceLock::get).map(|counts| counts.ended(outcome));
+        known.sum::<u64>() + self.unknown.ended(outcome)
     }
 
     /// The rate at which the job type's servers complete requests, computed by `now` once a tick.

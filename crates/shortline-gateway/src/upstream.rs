@@ -16,8 +16,10 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use shortline_core::fleet::settings::Address;
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 
+use crate::descriptors;
 use crate::errors::Refusal;
 use crate::request_body::RequestBody;
 
@@ -103,22 +105,29 @@ impl Upstream {
         &self.name
     }
 
-    /// An open connection, or a new one.
+    /// An open connection that nobody uses.
+    pub(crate) fn idle(&self) -> Option<Lease> {
+        self.take_idle().map(|connection| Lease { connection, reused: true })
+    }
+
+    /// A new connection; `socket` is held as long as it is open.
     ///
     /// # Errors
-    /// [`Refusal::UpstreamConnect`] if the server cannot be reached within `connect`.
-    pub(crate) async fn lease(&self, connect: Duration) -> Result<Lease, Refusal> {
-        if let Some(connection) = self.take_idle() {
-            return Ok(Lease { connection, reused: true });
-        }
-        match tokio::time::timeout(connect, self.connect()).await {
+    /// [`Refusal::UpstreamConnect`] if the server cannot be reached within `at_most`, [`Refusal::OutOfSockets`] if that
+    /// is because this machine can open no more connections.
+    pub(crate) async fn connect(&self, at_most: Duration, socket: OwnedSemaphorePermit) -> Result<Lease, Refusal> {
+        match tokio::time::timeout(at_most, self.open(socket)).await {
             Ok(Ok(connection)) => Ok(Lease { connection, reused: false }),
+            Ok(Err(error)) if descriptors::is_exhausted(&error) => {
+                tracing::debug!(server = ?self.name, %error, "no socket for a connection");
+                Err(Refusal::OutOfSockets)
+            }
             Ok(Err(error)) => {
                 tracing::debug!(server = ?self.name, %error, "cannot connect");
                 Err(Refusal::UpstreamConnect)
             }
             Err(_) => {
-                tracing::debug!(server = ?self.name, timeout_s = connect.as_secs_f64(), "connect timed out");
+                tracing::debug!(server = ?self.name, timeout_s = at_most.as_secs_f64(), "connect timed out");
                 Err(Refusal::UpstreamConnect)
             }
         }
@@ -129,6 +138,12 @@ impl Upstream {
         if !lease.connection.sender.is_closed() {
             self.lock().idle.push(lease.connection);
         }
+    }
+
+    /// Closes all connections that nobody uses.
+    pub(crate) fn close_idle(&self) {
+        let closed = std::mem::take(&mut *self.lock());
+        drop(closed);
     }
 
     /// Closes the connections that were not used since the last call.
@@ -162,7 +177,7 @@ impl Upstream {
         None
     }
 
-    async fn connect(&self) -> io::Result<Connection> {
+    async fn open(&self, socket: OwnedSemaphorePermit) -> io::Result<Connection> {
         let stream = match &self.target {
             Target::Address(address) => TcpStream::connect(address).await?,
             Target::Name(host, port) => TcpStream::connect((host.as_str(), *port)).await?,
@@ -170,6 +185,8 @@ impl Upstream {
         stream.set_nodelay(true)?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         let task = tokio::spawn(async move {
+            // Given back after the connection is closed.
+            let _socket = socket;
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "connection to a server failed");
             }

@@ -9,7 +9,7 @@ use shortline_core::Fleet;
 use shortline_core::fleet::settings::{Address, Arrivals};
 use shortline_core::policy::PolicySpec;
 use shortline_gateway::emulate::{Bind, Emulator};
-use shortline_gateway::{Gateway, Options, shutdown};
+use shortline_gateway::{Gateway, Options, raise_descriptor_limit, shutdown};
 
 use crate::failure::Failure;
 use crate::logging::Log;
@@ -70,6 +70,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
+    if let Err(error) = raise_descriptor_limit() {
+        tracing::warn!(%error, "cannot raise the limit of file descriptors (ulimit -n); going on with fewer");
+    }
     let emulator = if args.emulate {
         Some(Emulator::start(Arc::clone(&fleet), args.seed, Bind::Loopback).await.map_err(Failure::usage)?)
     } else {
@@ -101,7 +104,7 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
     match served.map_err(Failure::run)?.cut_off {
         0 => Ok(()),
         n => Err(Failure::run(format!(
-            "{n} connections were cut off: their requests outlived the grace, or a second signal ended it"
+            "{n} requests were cut off: they outlived the grace, or a second signal ended it"
         ))),
     }
 }

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use hyper_util::rt::{TokioExecutor, TokioIo};
+
 use crate::support::{Backend, Holding, OK, Peer, Plan, Running, call, eventually, get};
 
 async fn one_at(address: SocketAddr, change: impl FnOnce(&mut shortline_core::fleet::settings::Settings)) -> Running {
@@ -298,6 +300,107 @@ async fn a_fleet_with_no_room_refuses_with_retry_after() {
         drop(first);
         running.stop().await;
     }
+}
+
+#[tokio::test]
+async fn retry_after_is_at_the_written_pace_after_a_quiet_time() {
+    let holding = Holding::start().await;
+    let plan = Plan::new(&[("m", &[0])]).server("s", 10.0, Some(1), holding.backend.address);
+    let running = plan.serve("jfsq", 1).await;
+    holding.answer_one();
+    assert_eq!(call(running.address, get("m")).await.status(), 200);
+    // By now one completion in more than three seconds was measured.
+    tokio::time::sleep(Duration::from_millis(4_500)).await;
+    let mut first = Peer::connect(running.address).await;
+    first.send(get("m")).await;
+    eventually(|| running.jobs() == 1).await;
+    let refused = call(running.address, get("m")).await;
+    assert_eq!(refused.error_code(), "no_capacity");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    holding.answer_one();
+    assert_eq!(first.answer().await.status(), 200);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_type_that_no_server_holds_is_told_so_and_not_to_come_back_soon() {
+    let backend = Backend::replying(OK).await;
+    let plan = Plan::new(&[("m", &[0]), ("nowhere", &[])]).server("s", 1.0, None, backend.address);
+    let running = plan.serve("jfsq", 1).await;
+    let refused = call(running.address, get("nowhere")).await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (503, "no_server_up"));
+    assert_eq!(refused.header("retry-after"), Some("60"));
+    assert!(refused.text().contains("no server of the fleet holds"), "{}", refused.text());
+    running.stop().await;
+}
+
+async fn with_sockets(plan: &Plan, connections: usize) -> Running {
+    let options =
+        shortline_gateway::Options { connections: Some(connections), ..shortline_gateway::Options::new(plan.fleet()) };
+    Running::start(shortline_gateway::Gateway::new(options).unwrap(), crate::support::PATIENCE).await
+}
+
+#[tokio::test]
+async fn clients_beyond_the_sockets_wait_until_another_leaves_and_the_admin_pages_go_on() {
+    let backend = Backend::replying(OK).await;
+    let running = with_sockets(&Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address), 3).await;
+    let mut peers = Vec::new();
+    for _ in 0..3 {
+        let mut peer = Peer::connect(running.address).await;
+        peer.send(get("m")).await;
+        assert_eq!(peer.answer().await.status(), 200);
+        peers.push(peer);
+    }
+    let mut fourth = Peer::connect(running.address).await;
+    fourth.send(get("m")).await;
+    let early = tokio::time::timeout(Duration::from_millis(300), fourth.head()).await;
+    assert!(early.is_err(), "it waits in the backlog: {early:?}");
+    assert_eq!(running.gateway.connections(), 3);
+    assert_eq!(call(running.admin, "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.status(), 200);
+    drop(peers.pop());
+    assert_eq!(fourth.answer().await.status(), 200);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn idle_connections_to_servers_make_room_for_others() {
+    let (a, b) = (Backend::replying(OK).await, Backend::replying(OK).await);
+    let plan = Plan::new(&[("a", &[0]), ("b", &[1])]).server("a", 1.0, None, a.address);
+    let running = with_sockets(&plan.server("b", 1.0, None, b.address), 1).await;
+    let mut peer = Peer::connect(running.address).await;
+    for job_type in ["a", "b", "a", "b"] {
+        peer.send(get(job_type)).await;
+        assert_eq!(peer.answer().await.status(), 200);
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn no_room_for_another_connection_to_a_server_is_not_blamed_on_the_server() {
+    let holding = Holding::start().await;
+    let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, holding.backend.address);
+    let running = with_sockets(&plan.settings(|s| s.timeouts.connect_s = 0.2), 1).await;
+    // Over HTTP/2 one connection of a client carries more requests than there may be connections to servers.
+    let stream = tokio::net::TcpStream::connect(running.address).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = || {
+        let request = http::Request::get("http://a/").header("x-job-type", "m");
+        request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap()
+    };
+    let first = tokio::spawn(sender.send_request(request()));
+    holding.received(1).await;
+    let refused = sender.send_request(request()).await.unwrap();
+    assert_eq!(refused.status(), 503);
+    assert!(refused.headers().contains_key("retry-after"));
+    let metric = |outcome| format!("shortline_requests_total{{job_type=\"m\",outcome=\"{outcome}\"}}");
+    assert_eq!(running.metric(&metric("out_of_sockets")).await, 1);
+    assert_eq!(running.metric(&metric("upstream_connect")).await, 0);
+    holding.answer_one();
+    assert_eq!(first.await.unwrap().unwrap().status(), 200);
+    drop(sender);
+    running.stop().await;
 }
 
 #[tokio::test]

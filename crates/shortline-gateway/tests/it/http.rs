@@ -221,6 +221,52 @@ async fn a_client_that_expects_100_continue_is_asked_for_the_body_or_refused_wit
 }
 
 #[tokio::test]
+async fn a_request_that_two_readers_could_read_in_two_ways_is_refused() {
+    let backend = Backend::echo().await;
+    let running = one(&backend).await;
+    for (headers, expected) in [
+        ("x-job-type: m", (400, "bad_request")),
+        ("host: a\r\nhost: b\r\nx-job-type: m", (400, "bad_request")),
+        ("host: a\r\nhost: a\r\nx-job-type: m", (400, "bad_request")),
+        ("host: a\r\nx-job-type: m\r\nx-job-type: other", (400, "bad_request")),
+        ("host: a\r\nx-job-type: m\r\ntransfer-encoding: gzip, chunked", (501, "unsupported")),
+        ("host: a\r\nx-job-type: m\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked", (501, "unsupported")),
+    ] {
+        let refused = call(running.address, format!("POST / HTTP/1.1\r\n{headers}\r\n\r\n0\r\n\r\n")).await;
+        assert_eq!((refused.status(), refused.error_code().as_str()), expected, "{headers:?}");
+    }
+    assert_eq!(backend.requests(), 0);
+    for fine in ["HTTP/1.0\r\nx-job-type: m", "HTTP/1.1\r\nhost: a\r\nx-job-type: m\r\nx-job-type: m"] {
+        assert_eq!(call(running.address, format!("GET / {fine}\r\n\r\n")).await.status(), 200, "{fine:?}");
+    }
+    assert_eq!(running.metric("shortline_requests_total{job_type=\"\",outcome=\"bad_request\"}").await, 4);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_whose_answer_is_in_an_unknown_transfer_coding_is_a_502() {
+    let backend = Backend::replying("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n").await;
+    let running = one(&backend).await;
+    let refused = call(running.address, get("m")).await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (502, "upstream_error"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_traceparent_passes_if_it_is_one() {
+    let backend = Backend::echo().await;
+    let running = one(&backend).await;
+    let whole = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+    for (sent, passes) in [(whole, true), ("00-0-0-00", false), (&whole.to_uppercase(), false)] {
+        let request = get("m").replace("host:", &format!("traceparent: {sent}\r\nhost:"));
+        let seen = call(running.address, request).await.text();
+        assert_eq!(seen.contains(&format!("traceparent: {sent}\n")), passes, "{sent}: {seen}");
+        assert!(seen.contains("traceparent: 00-"), "{seen}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_websocket_upgrade_is_refused_in_words() {
     let backend = Backend::replying(OK).await;
     let running = one(&backend).await;

@@ -79,7 +79,31 @@ async fn what_outlasts_the_grace_is_cut_off_and_leaves_nothing_behind() {
     assert!(began.elapsed() >= Duration::from_millis(300));
     assert_eq!(served.cut_off, 1);
     assert_eq!(gateway.status().servers[0].in_flight, 0);
-    assert!(peer.try_answer().await.is_err());
+    let refused = peer.answer().await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (503, "cut_off"));
+    assert!(refused.header("retry-after").is_some());
+    assert!(peer.is_closed().await);
+}
+
+#[tokio::test]
+async fn an_answer_under_way_at_the_end_breaks_off_and_counts_as_cut_off_not_as_the_clients_doing() {
+    let backend = Backend::scripted(|mut peer, _| async move {
+        peer.try_send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n").await.ok()?;
+        peer.is_closed().await;
+        None
+    })
+    .await;
+    let running = Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address).serve("jfsq", 1).await;
+    let mut peer = Peer::connect(running.address).await;
+    peer.send(get("m")).await;
+    assert_eq!(peer.head().await.unwrap().status(), 200);
+    let gateway = running.gateway.clone();
+    running.trigger.drain();
+    running.trigger.end();
+    assert_eq!(running.ended().await.cut_off, 1);
+    assert_eq!(gateway.status().servers[0].in_flight, 0);
+    assert_eq!(peer.chunk().await.unwrap(), b"x");
+    assert!(peer.chunk().await.is_err());
 }
 
 #[tokio::test]
