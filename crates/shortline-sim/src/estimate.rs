@@ -87,15 +87,27 @@ pub(crate) fn mser5(series: &[f64]) -> Option<usize> {
     (2 * best.1 <= n && n >= 10).then_some(5 * best.1)
 }
 
-/// Whether a series has levelled off: its last two quarters have means that differ by at most `tolerance`, relative.
+/// Whether a series has levelled off: what is left of its climb after its end is at most `tolerance`, relative.
 /// MSER-5 alone asks of a large fleet, whose noise is small, a bias far below what matters.
+///
+/// Either the means of the last two quarters hardly differ; or the steps from quarter to quarter shrink by a factor `r
+/// <= 1/2`, so that a step `d` is followed by `d r / (1 - r)` in all. A slow part of the climb shows late, so `r` is the
+/// larger of two: that of the last three quarters, and that of the last three eighths, squared.
 pub(crate) fn levels_off(series: &[f64], tolerance: f64) -> bool {
     let t = series.len();
     if t < 16 {
         return false;
     }
-    let (before, last) = (mean(&series[t / 2..3 * t / 4]), mean(&series[3 * t / 4..]));
-    (last - before).abs() <= tolerance * last
+    // The last step between parts of this length, and its ratio to the step before.
+    let step = |part: usize| {
+        let mean_of = |i: usize| mean(&series[t - (i + 1) * part..t - i * part]);
+        let (last, before) = (mean_of(0) - mean_of(1), mean_of(1) - mean_of(2));
+        (last, last / before)
+    };
+    let ((last, by_quarter), (_, by_eighth)) = (step(t / 4), step(t / 8));
+    let allowed = tolerance * mean(&series[t - t / 4..]);
+    let r = by_quarter.max(by_eighth * by_eighth);
+    last.abs() <= allowed || (by_quarter > 0.0 && r <= 0.5 && last.abs() * r / (1.0 - r) <= allowed)
 }
 
 /// Probability that one look of the drift test is wrong on a stable system.
@@ -157,6 +169,11 @@ mod tests {
         let filling = |scale: f64| (0..200).map(|i| 1.0 - (-f64::from(i) / scale).exp()).collect::<Vec<f64>>();
         assert!(levels_off(&filling(10.0), 1e-3));
         assert!(!levels_off(&filling(100.0), 1e-3));
+        // What is left after the end is told by the steps before they are as small.
+        assert!(levels_off(&filling(24.0), 1e-3) && !levels_off(&filling(40.0), 1e-3));
+        // A slow part of a tenth, of which a fifth is left, behind a quick one.
+        let slow_part = |i: u32| 1.0 - 0.9 * (-f64::from(i) / 10.0).exp() - 0.1 * (-f64::from(i) / 120.0).exp();
+        assert!(!levels_off(&(0..200).map(slow_part).collect::<Vec<f64>>(), 1e-3));
         assert!(!levels_off(&[1.0; 15], 1e-3));
     }
 

@@ -61,7 +61,8 @@ impl LumpedClock {
         }
         // At least 1: a type without servers never ticks.
         let places = |m: ServerTypeId| (narrow(fleet.servers_of_type(m).len()) * model.slots(m)).max(1);
-        let rate = |m: ServerTypeId| fleet.servers_of_type(m).len() as f64 * f64::from(model.slots(m)) * rates[m.index()];
+        let rate =
+            |m: ServerTypeId| fleet.servers_of_type(m).len() as f64 * f64::from(model.slots(m)) * rates[m.index()];
         let mut weights = model.arrival_rates.clone();
         weights.extend(fleet.server_types().map(rate));
         Some(Self {

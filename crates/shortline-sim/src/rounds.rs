@@ -1,9 +1,9 @@
 //! The run itself: all policies side by side, in rounds, until all are certain enough.
 //!
-//! 1. **Warm-up.** Every replication starts empty and runs, twice as far each round, until for every policy MSER-5 of
-//!    the number of jobs (averaged over the replications) drops less than half, or its last quarter differs from the
-//!    one before by less than a tenth of the relative error asked for. All of it is then dropped: what is measured
-//!    starts in the second half of a settled run.
+//! 1. **Warm-up.** Every replication starts empty and runs, half as far again each round, until for every policy MSER-5
+//!    of the number of jobs (averaged over the replications) drops less than half, or what is left of its climb is
+//!    less than a tenth of the relative error asked for. All of it is then dropped: what is measured starts in the
+//!    second half of a settled run.
 //! 2. **Growth.** After each round every policy whose jobs may pile up is tested for growth; a policy that grows is
 //!    unstable and stops.
 //! 3. **Measuring.** Rounds go on until the intervals of all mean response times are narrow enough, or a limit is
@@ -176,7 +176,7 @@ impl Race<'_> {
                 self.racers.iter_mut().for_each(|racer| racer.end_warm_up(settled));
                 return length;
             }
-            length *= 2;
+            length += length / 2;
         }
     }
 

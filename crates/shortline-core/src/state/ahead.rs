@@ -27,7 +27,7 @@ impl State {
         let levels = rows().flat_map(|row| row.servers).fold(0, |sum, r| sum ^ level(r));
         let server = |r: &ServerId| {
             let r = r.index();
-            (self.jobs[r] ^ self.limit[r], self.levels[r])
+            (self.places[r].jobs, self.levels[r])
         };
         let completions = servers.iter().map(server).fold((0, 0), |a, b| (a.0 ^ b.0, a.1 ^ b.1));
         black_box((numbers, lengths, ids, levels, completions));

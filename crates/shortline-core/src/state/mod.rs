@@ -50,12 +50,10 @@ pub enum Places {
 #[derive(Clone, Debug)]
 pub struct State {
     fleet: Arc<Fleet>,
-    jobs: Vec<u32>,
+    places: Vec<Taken>,
     levels: Vec<u8>,
     /// Jobs at which a server is full; `u32::MAX` for an unbounded buffer.
     capacity: Vec<u32>,
-    /// Jobs at which it takes no more: its capacity, or 0 while it is down.
-    limit: Vec<u32>,
     /// Slots by server type, and whether they are all the same.
     slots: Vec<u32>,
     equal_slots: bool,
@@ -69,6 +67,14 @@ pub struct State {
     equal_capacities: bool,
     buckets: Option<Buckets>,
     bits: Option<LevelBits>,
+}
+
+/// What a change of a server's jobs reads of it, side by side in memory.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    jobs: u32,
+    /// Jobs at which it takes no more: its capacity, or 0 while it is down.
+    limit: u32,
 }
 
 impl State {
@@ -99,10 +105,9 @@ impl State {
         let n = fleet.server_count();
         let equal_slots = slots.windows(2).all(|pair| pair[0] == pair[1]);
         Self {
-            jobs: vec![0; n],
+            places: capacity.iter().map(|&limit| Taken { jobs: 0, limit }).collect(),
             levels: vec![0; n.max(SMALL)],
             equal_capacities,
-            limit: capacity.clone(),
             capacity,
             equal_slots,
             weights: slots.iter().map(|slots| common / slots).collect(),
@@ -127,7 +132,7 @@ impl State {
     #[inline]
     #[must_use]
     pub fn jobs(&self, server: ServerId) -> u32 {
-        self.jobs[server.index()]
+        self.places[server.index()].jobs
     }
 
     /// Whether a server is up.
@@ -192,16 +197,17 @@ impl State {
     /// One more job at a server.
     #[inline(always)]
     pub(crate) fn join(&mut self, server: ServerId) {
-        let before = self.jobs[server.index()];
-        self.jobs[server.index()] = before.checked_add(1).expect("fewer than 2^32 jobs are at a server");
+        let before = self.places[server.index()].jobs;
+        self.places[server.index()].jobs = before.checked_add(1).expect("fewer than 2^32 jobs are at a server");
         self.refresh(server, before);
     }
 
     /// One job fewer at a server, if `really`: no branch on what may be chance.
     #[inline(always)]
     pub(crate) fn leave_if(&mut self, server: ServerId, really: bool) {
-        let before = self.jobs[server.index()];
-        self.jobs[server.index()] = before.checked_sub(u32::from(really)).expect("only a job that joined can leave");
+        let before = self.places[server.index()].jobs;
+        self.places[server.index()].jobs =
+            before.checked_sub(u32::from(really)).expect("only a job that joined can leave");
         self.refresh(server, before);
     }
 
@@ -214,14 +220,14 @@ impl State {
             } else {
                 self.down += 1
             }
-            self.limit[server.index()] = if up { self.capacity[server.index()] } else { 0 };
-            self.refresh(server, self.jobs[server.index()]);
+            self.places[server.index()].limit = if up { self.capacity[server.index()] } else { 0 };
+            self.refresh(server, self.places[server.index()].jobs);
         }
     }
 
     /// Carries a count over from another state of the same servers; it may exceed this fleet's buffer.
     pub(crate) fn carry(&mut self, server: ServerId, jobs: u32) {
-        let before = std::mem::replace(&mut self.jobs[server.index()], jobs);
+        let before = std::mem::replace(&mut self.places[server.index()].jobs, jobs);
         self.refresh(server, before);
     }
 
@@ -230,8 +236,8 @@ impl State {
     #[inline(always)]
     fn refresh(&mut self, server: ServerId, before: u32) {
         let r = server.index();
-        let jobs = self.jobs[r];
-        let new = if jobs >= self.limit[r] {
+        let Taken { jobs, limit } = self.places[r];
+        let new = if jobs >= limit {
             NO_ROOM
         } else {
             let load = if self.equal_slots { u64::from(jobs) } else { self.load(server) };
