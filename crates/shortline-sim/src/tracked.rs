@@ -24,6 +24,7 @@ use crate::alias::Alias;
 use crate::chain::{Chain, Progress, Streams};
 use crate::model::Model;
 use crate::record::{Law, Measured, Record, TypeTally};
+use crate::ticks::Ticks;
 
 /// Ticks of any fleet, the same for all replications.
 #[derive(Debug)]
@@ -59,9 +60,10 @@ impl ThinnedClock {
 #[derive(Debug)]
 pub(crate) struct TrackedChain<P> {
     dispatcher: Dispatcher<P, f64>,
-    ticks: Generator,
+    ticks: Ticks<u32>,
     choices: Generator,
-    gaps: Generator,
+    /// Time between ticks, seconds.
+    gaps: Ticks<f64>,
     rest: Rest,
 }
 
@@ -113,7 +115,13 @@ impl<P: Policy> TrackedChain<P> {
             model: Arc::clone(model),
             clock: Arc::clone(clock),
         };
-        Self { dispatcher: Dispatcher::new(Arc::clone(fleet), policy), ticks, choices, gaps, rest }
+        Self {
+            dispatcher: Dispatcher::new(Arc::clone(fleet), policy),
+            ticks: Ticks::new(ticks),
+            choices,
+            gaps: Ticks::new(gaps),
+            rest,
+        }
     }
 
     fn arrive(&mut self, job_type: usize) {
@@ -150,7 +158,8 @@ impl<P: Policy> TrackedChain<P> {
 
     /// Time passes until the next tick; those whose time is up before give up.
     fn wait_for_tick(&mut self) {
-        let next_s = self.rest.now_s - unit(&mut self.gaps).ln() / self.rest.clock.rate;
+        let rate = self.rest.clock.rate;
+        let next_s = self.rest.now_s + self.gaps.next(|words| -unit(words).ln() / rate);
         let waiting = self.dispatcher.waiting_total();
         if waiting > 0 {
             self.rest.tally.line_area_s += waiting as f64 * (next_s - self.rest.now_s);
@@ -260,7 +269,8 @@ impl<P: Policy> Chain for TrackedChain<P> {
         let mut left = events;
         while left > 0 {
             self.wait_for_tick();
-            let outcome = self.rest.clock.table.draw(self.ticks.next_u64()) as usize;
+            let table = &self.rest.clock.table;
+            let outcome = self.ticks.next(|words| table.draw(words.next_u64())) as usize;
             if outcome < job_types {
                 self.arrive(outcome);
                 left -= 1;
