@@ -43,6 +43,14 @@ impl<T: Copy + Default> Ticks<T> {
         &self.drawn[self.taken..]
     }
 
+    /// The next tick, for those who take them one by one.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, tick: impl Fn(&mut Generator) -> T) -> T {
+        self.draw(tick);
+        self.taken += 1;
+        self.drawn[self.taken - 1]
+    }
+
     /// So many ticks have been used.
     #[inline]
     pub(crate) fn take(&mut self, ticks: usize) {

@@ -24,6 +24,7 @@ use crate::alias::Alias;
 use crate::chain::{Chain, Progress, Streams, Walk};
 use crate::model::Model;
 use crate::record::{Law, Measured, Record, TypeTally};
+use crate::ticks::Ticks;
 
 /// Ticks of any fleet, the same for all replications.
 #[derive(Debug)]
@@ -59,9 +60,10 @@ impl ThinnedClock {
 #[derive(Debug)]
 pub(crate) struct TrackedChain<P> {
     dispatcher: Dispatcher<P, f64>,
-    ticks: Generator,
+    ticks: Ticks<u32>,
     choices: Generator,
-    gaps: Generator,
+    /// Time between ticks, seconds.
+    gaps: Ticks<f64>,
     rest: Rest,
 }
 
@@ -113,7 +115,13 @@ impl<P: Policy> TrackedChain<P> {
             model: Arc::clone(model),
             clock: Arc::clone(clock),
         };
-        Self { dispatcher: Dispatcher::new(Arc::clone(fleet), policy), ticks, choices, gaps, rest }
+        Self {
+            dispatcher: Dispatcher::new(Arc::clone(fleet), policy),
+            ticks: Ticks::new(ticks),
+            choices,
+            gaps: Ticks::new(gaps),
+            rest,
+        }
     }
 
     fn arrive(&mut self, job_type: usize) {
@@ -150,13 +158,15 @@ impl<P: Policy> TrackedChain<P> {
 
     /// When the next tick is, seen from now.
     fn next_tick_s(&mut self) -> f64 {
-        self.rest.now_s - unit(&mut self.gaps).ln() / self.rest.clock.rate
+        let rate = self.rest.clock.rate;
+        self.rest.now_s + self.gaps.next(|words| -unit(words).ln() / rate)
     }
 
     /// A tick: whether it is an event.
     fn tick(&mut self) -> bool {
         let job_types = self.rest.model.fleet.job_type_count();
-        let outcome = self.rest.clock.table.draw(self.ticks.next_u64()) as usize;
+        let table = &self.rest.clock.table;
+        let outcome = self.ticks.next(|words| table.draw(words.next_u64())) as usize;
         if outcome < job_types {
             self.arrive(outcome);
             return true;
