@@ -27,6 +27,7 @@ use crate::upstream::Lease;
 
 /// The body of an answer.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are streamed: a box for each would cost more than it saves")]
 pub(crate) enum ResponseBody {
     /// The gateway's own.
     Own(Bytes),
