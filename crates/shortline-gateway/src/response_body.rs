@@ -27,6 +27,7 @@ use crate::upstream::Lease;
 
 /// The body of an answer.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are streamed: a box for each would cost more than it saves")]
 pub(crate) enum ResponseBody {
     /// The gateway's own.
     Own(Bytes),
@@ -112,14 +113,8 @@ impl Streamed {
         if self.connection.is_none() {
             return Poll::Ready(None);
         }
-        match self.poll_incoming(cx) {
-            Poll::Ready(Some(Err(broken))) => {
-                self.broken = Some(broken);
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            polled => polled,
-        }
+        let polled = self.poll_incoming(cx);
+        one_turn_late(polled, &mut self.broken, cx)
     }
 
     fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
@@ -184,6 +179,22 @@ impl Streamed {
     }
 }
 
+/// Puts a break off to the next turn, which comes at once; in between hyper sends what it holds.
+fn one_turn_late<T, E>(
+    polled: Poll<Option<Result<T, E>>>,
+    broken: &mut Option<E>,
+    cx: &Context<'_>,
+) -> Poll<Option<Result<T, E>>> {
+    match polled {
+        Poll::Ready(Some(Err(error))) => {
+            *broken = Some(error);
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+        polled => polled,
+    }
+}
+
 impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BrokenOff;
@@ -208,5 +219,24 @@ impl Body for ResponseBody {
             Self::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Streamed(streamed) => streamed.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_break_is_reported_at_the_next_turn_and_the_turn_comes_by_itself() {
+        let (mut broken, mut turns) = (None, 0);
+        let error = std::future::poll_fn(|cx| {
+            turns += 1;
+            match broken.take() {
+                Some(error) => Poll::Ready(Some(Err(error))),
+                None => one_turn_late(Poll::Ready(Some(Err::<(), _>("broken"))), &mut broken, cx),
+            }
+        });
+        assert_eq!(error.await, Some(Err("broken")));
+        assert_eq!(turns, 2);
     }
 }
