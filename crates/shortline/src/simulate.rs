@@ -87,7 +87,7 @@ pub(crate) struct Args {
     /// Write one row per policy (and point of the sweep) as CSV to this file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Exit with status 1 if a policy did not converge
+    /// Exit with status 1 if a policy is unstable or did not converge
     #[arg(long)]
     strict: bool,
     /// Print the report as JSON
@@ -162,10 +162,10 @@ fn simulate_all(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Watc
         write(path, &tables::csv(&done))?;
     }
     print(args, &done, points.len())?;
-    let converged = |policy: &PolicyReport| policy.converged || policy.unstable;
-    let all = done.len() == points.len() && done.iter().flat_map(|point| &point.report.policies).all(converged);
+    let mut policies = done.iter().flat_map(|point| &point.report.policies);
+    let all = done.len() == points.len() && policies.all(|policy| policy.converged);
     if args.strict && !all {
-        return Err(Failure::run("not converged, and --strict was asked for"));
+        return Err(Failure::run("a policy is unstable or has not converged, and --strict was asked for"));
     }
     Ok(())
 }

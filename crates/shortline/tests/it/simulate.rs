@@ -177,6 +177,8 @@ fn an_overloaded_fleet_is_called_unstable_and_has_no_means() {
     assert!((growth / 3.3 - 1.0).abs() < 0.2, "{growth}");
     assert!(policy.get("mean_response_s").is_none(), "{policy:#}");
     assert!(stdout(&fleet, &["--load", "1.3", "--relative-error", "0.1"]).contains("unstable"));
+    let strict = simulate(&fleet, &["--load", "1.3", "--relative-error", "0.1", "--strict"]);
+    assert_eq!(strict.status.code(), Some(1), "{}", stderr(&strict));
 }
 
 #[test]
