@@ -56,8 +56,8 @@ pub(crate) struct Args {
     /// Scale all arrival rates to this offered load
     #[arg(long)]
     load: Option<f64>,
-    /// One row per point: load=A..B:STEP or load=A,B,C scale the rates; degree=2,4,8 generates the [graph] anew;
-    /// servers=64,128 scales the counts of servers (and, with a [graph], of job types) at the same offered load
+    /// One row per point: load=A..B:STEP or load=A,B,C scale the rates; degree=2,4,8 generates the `[graph]` anew;
+    /// servers=64,128 scales the counts of servers (and, with a `[graph]`, of job types) at the same offered load
     #[arg(long, value_name = "WHAT=POINTS", value_parser = Sweep::parse)]
     sweep: Option<Sweep>,
     /// Occupancy over time from the empty fleet instead of long-run means: END (50 steps), END:STEP, A..B:STEP or A,B,C,
@@ -72,7 +72,7 @@ pub(crate) struct Args {
     /// Independent replications of a trajectory, at least 2
     #[arg(long, default_value_t = 100, requires = "trajectory", value_parser = clap::value_parser!(u32).range(2..))]
     replications: u32,
-    /// exponential: instead of the file's [service], with the same mean sizes, first in first out
+    /// exponential: instead of the file's `[service]`, with the same mean sizes, first in first out
     #[arg(long)]
     service: Option<ServiceInstead>,
     /// Seed; the same seed gives the same figures, on any number of threads
