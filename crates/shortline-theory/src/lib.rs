@@ -24,10 +24,12 @@ mod error;
 pub mod exact;
 mod linear_program;
 mod max_flow;
+mod model;
 mod reduced;
 mod shares;
 pub mod stability;
 
 pub use error::TheoryError;
 pub use linear_program::LARGEST_PROGRAM;
+pub use model::{Model, SpeedClass};
 pub use shares::Shares;
