@@ -309,14 +309,16 @@ impl<P: Policy> Walk for TrackedChain<P> {
 }
 
 impl<P: Policy> Chain for TrackedChain<P> {
-    fn run(&mut self, events: u64) {
-        let mut left = events;
-        while left > 0 {
+    fn run(&mut self, events: u64, ticks: u64) -> u64 {
+        let (mut left, mut tick_count) = (events, 0);
+        while left > 0 && tick_count < ticks {
             let next_s = self.next_tick_s();
             self.pass_until(next_s);
             left -= u64::from(self.tick());
+            tick_count += 1;
         }
-        self.rest.events += events;
+        self.rest.events += events - left;
+        events - left
     }
 
     fn forget(&mut self) {
@@ -354,7 +356,7 @@ impl<P: Policy> Chain for TrackedChain<P> {
             job_types: tally.job_types.clone(),
             law: Law::Measured(tally.measured.clone()),
             occupancy,
-            mean_line: tally.line_area_s / time_s,
+            line_area_s: tally.line_area_s,
         }
     }
 }
