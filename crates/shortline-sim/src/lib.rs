@@ -15,6 +15,7 @@
 
 mod alias;
 mod chain;
+mod clock_table;
 mod engine;
 mod error;
 mod estimate;
