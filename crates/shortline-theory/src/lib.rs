@@ -22,6 +22,7 @@
 pub mod bounds;
 mod error;
 pub mod exact;
+pub mod guarantee;
 mod linear_program;
 mod max_flow;
 mod model;
