@@ -59,6 +59,12 @@ impl BoundRow {
             },
         }
     }
+
+    /// The row for a fleet that is overloaded, in whole or in a part that this bound does not see.
+    fn without_a_mean(self) -> Self {
+        let why = if self.mean_jobs.is_some() { Validity::Overloaded.why().to_owned() } else { self.why };
+        Self { mean_response_s: None, mean_jobs: None, valid: false, why, ..self }
+    }
 }
 
 fn assumes(kind: BoundKind) -> &'static str {
