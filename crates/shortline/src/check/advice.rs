@@ -20,26 +20,26 @@ fn saturation(fleet: &Fleet, stability: &StabilitySection) -> Option<String> {
     let job_types = listed(&bottleneck.job_types, NAMES);
     let one = bottleneck.job_types.len() == 1;
     if bottleneck.servers.is_empty() {
-        let them = if one { "it" } else { "them" };
+        let (arrive, them) = if one { ("arrives", "it") } else { ("arrive", "them") };
         return Some(format!(
-            "unstable: {job_types} arrive but no server holds {them}; add {them} to a server's `serves`"
+            "unstable: {job_types} {arrive} and no server holds {them}; add {them} to the `serves` of one"
         ));
     }
     if bottleneck.whole_fleet {
-        let all = "all servers together";
-        return Some(if factor > 1.0 {
+        let edges = if fleet.is_uniform() { ", edges do not" } else { "" };
+        let factor = short(if factor > 1.0 { factor } else { 1.0 / factor });
+        return Some(if stability.stable == Some(true) {
             format!(
-                "{all} saturate first, at {} x today's load: only more or faster servers raise that, edges do not",
-                short(factor)
+                "all servers together saturate first, at {factor} x today's load: more or faster servers raise that{edges}"
             )
         } else {
-            format!("unstable: the fleet needs {} times the servers it has", short(1.0 / factor))
+            format!("unstable: the fleet needs {factor} times the servers it has; more or faster servers help{edges}")
         });
     }
     let servers = bottleneck.servers.len();
     let (need, are, it_saturates) =
         if one { ("needs", "is", "it saturates") } else { ("need", "are", "they saturate") };
-    if factor > 1.0 {
+    if stability.stable == Some(true) {
         return Some(format!(
             "{job_types} {are} on {}; {it_saturates} first, at {} x today's load",
             counted(servers, "server"),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use shortline_core::Fleet;
+use shortline_core::fleet::SPEED_TOLERANCE;
 use shortline_core::policy::PolicySpec;
 use shortline_theory::{TheoryError, stability};
 
@@ -62,13 +63,17 @@ impl StabilitySection {
     fn found(fleet: &Fleet, found: &stability::Stability) -> Self {
         let names = &found.bottleneck;
         let holding = found.bottleneck.servers.len() == servers_with_edges(fleet);
-        let why = match (found.is_stable(), names.servers.is_empty()) {
+        // A load that rounding alone keeps below 1 is none that a policy could bear.
+        let is_stable = found.is_stable() && found.max_load_factor > 1.0 + SPEED_TOLERANCE;
+        let why = match (is_stable, names.servers.is_empty()) {
             (true, _) => "the servers can do more work than arrives, for every set of job types",
             (false, true) => "some job types that arrive are on no server",
-            (false, false) => "the bottleneck's job types bring more work than the servers that hold them can do",
+            (false, false) => {
+                "the bottleneck's job types bring as much work as the servers that hold them can do, or more"
+            }
         };
         Self {
-            stable: Some(found.is_stable()),
+            stable: Some(is_stable),
             stable_why: why.to_owned(),
             offered_load: Some(found.offered_load).filter(|load| load.is_finite()),
             max_load_factor: Some(found.max_load_factor).filter(|factor| factor.is_finite()),

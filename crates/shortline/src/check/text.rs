@@ -160,29 +160,31 @@ fn bounds_text(rows: &[BoundRow]) -> String {
 }
 
 fn model_text(model: &ModelSection) -> String {
-    let mut lines: Vec<String> = model.why.iter().map(|why| format!(" {why}")).collect();
-    if let (Some(classes), Some(slots), Some(lambda)) = (model.classes, model.slots, model.lambda) {
-        let rates: Vec<String> = model.mu_m.iter().flatten().map(|&mu| short(mu)).collect();
-        lines.push(format!(
-            " N = {slots} slots in M = {} of mu = {} jobs/s each; lambda = {} jobs/s and slot; tau_1M = mu_1/mu_M = {}",
-            if classes == 1 { "1 speed class".to_owned() } else { format!("{classes} speed classes") },
-            rates.join(", "),
-            short(lambda),
-            or_dash(model.tau_1m, ""),
-        ));
+    let why = model.why.as_ref().map(|why| format!(" {why}"));
+    let each = |numbers: &Option<Vec<f64>>| {
+        numbers.as_ref().map(|numbers| numbers.iter().map(|&x| short(x)).collect::<Vec<_>>().join(", "))
+    };
+    let rows = [
+        ("N", model.slots.map(|n| n.to_string()), "slots of servers that hold a job type"),
+        ("M", model.classes.map(|m| m.to_string()), "speed classes"),
+        ("mu_m", each(&model.mu_m), "jobs/s of one slot, by class"),
+        ("lambda", model.lambda.map(short), "jobs/s that arrive, per slot"),
+        ("K", model.needed.map(|k| k.to_string()), "classes needed, fastest first"),
+        ("beta", model.beta.map(short), "part of their capacity to spare; their load is 1 - beta"),
+        ("C*", model.busy.map(short), "fluid optimum: busy slots over all slots"),
+        ("C*_m", each(&model.busy_by_class), "the same by class"),
+        ("tau_1K", model.tau_1k.map(short), "mu_1 / mu_K"),
+        ("tau_1M", model.tau_1m.map(short), "mu_1 / mu_M"),
+        ("tau_KM", model.tau_km.map(short), "mu_K / mu_M"),
+    ];
+    let mut table = table(&[], 0..0);
+    for (symbol, value, meaning) in rows {
+        if let Some(value) = value {
+            table.add_row([symbol, &value, meaning]);
+        }
     }
-    if let (Some(k), Some(beta), Some(busy)) = (model.needed, model.beta, model.busy) {
-        let by_class: Vec<String> = model.busy_by_class.iter().flatten().map(|&busy| short(busy)).collect();
-        lines.push(format!(
-            " K = {k} needed, with beta = {} of their capacity to spare; C* = {} busy slots a slot, by class {}; tau_1K = {}, tau_KM = {}",
-            short(beta),
-            short(busy),
-            by_class.join(", "),
-            or_dash(model.tau_1k, ""),
-            or_dash(model.tau_km, ""),
-        ));
-    }
-    lines.join("\n")
+    let symbols = (!table.is_empty()).then(|| table.to_string());
+    why.into_iter().chain(symbols).collect::<Vec<_>>().join("\n")
 }
 
 fn items(lines: &[String]) -> String {
@@ -193,7 +195,9 @@ fn items(lines: &[String]) -> String {
 fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
-    table.set_header(header.iter().copied());
+    if !header.is_empty() {
+        table.set_header(header.iter().copied());
+    }
     for i in numbers {
         if let Some(column) = table.column_mut(i) {
             column.set_cell_alignment(CellAlignment::Right);
