@@ -20,6 +20,7 @@
 //! A server with `c` slots counts as `c` servers. A server without a job type does not count.
 
 pub mod bounds;
+pub mod connectivity;
 mod error;
 pub mod exact;
 mod linear_program;

@@ -1,5 +1,6 @@
 //! Theory against independent computations, one file per behaviour.
 
+mod connectivity;
 mod exact;
 mod fleets;
 mod fluid_bound;

@@ -1,0 +1,167 @@
+//! Weights on the edges, and what their spectrum proves about cut-off job types.
+//!
+//! A *kernel* is any weight `K_lr >= 0` on the edges, of sum 1. Its row sums `q_l` are a law on ports, its column sums
+//! `nu_r` a law on servers, and `S = diag(q)^(-1/2) K diag(nu)^(-1/2)` has largest singular value 1, with singular
+//! vectors `sqrt q` and `sqrt nu`. Let `phi` be the **second** one. For a set `I` of at least `e` servers, `nu(I) >= v`,
+//! the sum of the `e` smallest `nu_r`; and the ports `J` that `I` cuts off have
+//!
+//! `q(J) <= x / (1 + x)`, `x = phi^2 (1 - v) / v`.
+//!
+//! Proof. `h = (K 1_I)_l / q_l` has `q`-mean `nu(I)`, and `sum q (h - nu(I))^2 = |S sqrt(nu) (1_I - nu(I))|^2 <=
+//! phi^2 nu(I) (1 - nu(I))`, since that vector is orthogonal to `sqrt nu`. On `J`, `h = 0`; elsewhere its mean is
+//! `nu(I) / (1 - q(J))`: the variance is at least `nu(I)^2 q(J) / (1 - q(J))`. Divide. QED (It is Haemers' bound on
+//! independent sets, 1979, with weights.)
+//!
+//! What counts are arrival shares `p`, not `q`. Where the two differ, `p(J)` is at most the fractional knapsack: the
+//! ports with the largest `p_l / q_l` until their `q` add up to `x / (1 + x)`. A port of weight 0 is thereby given up:
+//! its share is added, and it does not weaken the bound for the others.
+
+use super::spectrum::largest_eigenvalue_bound;
+use super::subgraph::Subgraph;
+
+/// Added to every singular value for rounding in `K`, `q` and `nu`, which are right to about 1e-15.
+const ROUNDING: f64 = 1e-10;
+
+/// Weights by edge of a [`Subgraph`], for all servers of the group together; their sum is 1.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    weights: Vec<f64>,
+    /// `q_l`.
+    port_law: Vec<f64>,
+    /// `nu`, by group.
+    group_law: Vec<f64>,
+}
+
+impl Kernel {
+    /// From weights by edge; `None` if all are 0 or one is not finite.
+    fn new(sub: &Subgraph, mut weights: Vec<f64>) -> Option<Self> {
+        let total: f64 = weights.iter().sum();
+        if !(total > 0.0 && total.is_finite()) {
+            return None;
+        }
+        weights.iter_mut().for_each(|weight| *weight /= total);
+        let mut group_law = vec![0.0; sub.members.len()];
+        let mut port_law = vec![0.0; sub.shares.len()];
+        for (port, mass) in port_law.iter_mut().enumerate() {
+            for (&weight, &group) in weights[sub.graph.edges(port)].iter().zip(sub.graph.row(port)) {
+                *mass += weight;
+                group_law[group as usize] += weight;
+            }
+        }
+        Some(Self { weights, port_law, group_law })
+    }
+
+    /// Each port spreads its weight over its servers in proportion to factors by server, which `rounds` of Sinkhorn's
+    /// iteration (1967) drive towards equal column sums. Those make `v` largest, `e/n`. Where no flow balances the
+    /// servers this stops at some other kernel, and any is valid.
+    pub(crate) fn balanced(sub: &Subgraph, weight: &[f64], rounds: usize) -> Option<Self> {
+        let mut factors = vec![1.0; sub.members.len()];
+        let total: f64 = weight.iter().sum();
+        for _ in 0..rounds {
+            let mut load = vec![0.0; factors.len()];
+            let weights = spread(sub, weight, &factors);
+            for port in 0..weight.len() {
+                for (&weight, &group) in weights[sub.graph.edges(port)].iter().zip(sub.graph.row(port)) {
+                    load[group as usize] += weight;
+                }
+            }
+            for (g, factor) in factors.iter_mut().enumerate() {
+                if load[g] > 0.0 {
+                    *factor *= sub.size(g) / sub.servers as f64 / (load[g] / total);
+                }
+            }
+        }
+        Self::new(sub, spread(sub, weight, &factors))
+    }
+
+    /// An upper bound on `phi^2`.
+    pub(crate) fn second_singular_value_squared(&self, sub: &Subgraph) -> f64 {
+        let root: Vec<f64> = self.group_law.iter().map(|nu| nu.sqrt()).collect();
+        let inverse = |mass: f64| if mass > 0.0 { 1.0 / mass.sqrt() } else { 0.0 };
+        let by_group: Vec<f64> = self.group_law.iter().map(|&nu| inverse(nu)).collect();
+        let mut entries = self.weights.clone();
+        for (port, &mass) in self.port_law.iter().enumerate() {
+            for (entry, &group) in entries[sub.graph.edges(port)].iter_mut().zip(sub.graph.row(port)) {
+                *entry *= inverse(mass) * by_group[group as usize];
+            }
+        }
+        // S^T S - sqrt(nu) sqrt(nu)^T: the singular pair of the value 1 is taken out.
+        let bound = largest_eigenvalue_bound(root.len(), entries.len(), |x, y| {
+            let mean: f64 = root.iter().zip(x).map(|(w, x)| w * x).sum();
+            y.iter_mut().zip(&root).for_each(|(y, w)| *y = -w * mean);
+            for port in 0..self.port_law.len() {
+                let (entries, row) = (&entries[sub.graph.edges(port)], sub.graph.row(port));
+                let image: f64 = entries.iter().zip(row).map(|(s, &g)| s * x[g as usize]).sum();
+                entries.iter().zip(row).for_each(|(s, &g)| y[g as usize] += s * image);
+            }
+        });
+        (bound + ROUNDING).min(1.0)
+    }
+
+    /// Upper bounds on the share of the arrivals that sets of `e = 0..=n` servers cut off, unreachable ones included.
+    pub(crate) fn profile(&self, sub: &Subgraph) -> Vec<f64> {
+        let phi = self.second_singular_value_squared(sub);
+        let knapsack = Knapsack::new(&sub.shares, &self.port_law);
+        let mut groups: Vec<(f64, usize)> = self
+            .group_law
+            .iter()
+            .zip(&sub.members)
+            .map(|(nu, servers)| (nu / servers.len() as f64, servers.len()))
+            .collect();
+        groups.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let bound = |v: f64| {
+            let x = phi * (1.0 - v);
+            sub.unreachable + knapsack.largest(if x + v > 0.0 { x / (x + v) } else { 1.0 })
+        };
+        let mut v = 0.0;
+        let mut profile = vec![bound(v)];
+        for (each, count) in groups {
+            for k in 1..=count {
+                profile.push(bound((v + k as f64 * each).min(1.0)));
+            }
+            v += count as f64 * each;
+        }
+        profile
+    }
+}
+
+/// Weight `weight_l` of each port, spread over its groups in proportion to `servers * factor`.
+fn spread(sub: &Subgraph, weight: &[f64], factors: &[f64]) -> Vec<f64> {
+    let mut weights = Vec::with_capacity(sub.graph.edge_count());
+    for (port, weight) in weight.iter().enumerate() {
+        let row = sub.graph.row(port);
+        let part = |&g: &u32| sub.size(g as usize) * factors[g as usize];
+        let total: f64 = row.iter().map(part).sum();
+        weights.extend(row.iter().map(|g| weight * part(g) / total));
+    }
+    weights
+}
+
+/// The most arrivals in ports of a given weight.
+struct Knapsack {
+    /// Running sums of `q` and of `p`, over the ports from the largest `p/q` down.
+    sums: Vec<(f64, f64)>,
+}
+
+impl Knapsack {
+    fn new(shares: &[f64], law: &[f64]) -> Self {
+        let mut ports: Vec<(f64, f64)> = law.iter().copied().zip(shares.iter().copied()).collect();
+        // A weight of 0 gives an infinite ratio and comes first.
+        ports.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));
+        let (mut q, mut p) = (0.0, 0.0);
+        let mut sums = vec![(0.0, 0.0)];
+        for (weight, share) in ports {
+            q += weight;
+            p += share;
+            sums.push((q, p));
+        }
+        Self { sums }
+    }
+
+    /// Largest `p(J)` with `q(J) <= weight`, items divisible.
+    fn largest(&self, weight: f64) -> f64 {
+        let at = self.sums.partition_point(|&(q, _)| q <= weight);
+        let (q, p) = self.sums[at - 1];
+        self.sums.get(at).map_or(p, |&(next_q, next_p)| p + (next_p - p) * (weight - q) / (next_q - q))
+    }
+}
