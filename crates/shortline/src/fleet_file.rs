@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use shortline_core::Fleet;
-use shortline_core::fleet::{FleetFaults, Parts, Source, read, read_parts};
+use shortline_core::fleet::{FleetFaults, Loaded, Parts, Source, read, read_parts};
 
 use crate::failure::{Failure, render};
 
@@ -16,6 +16,11 @@ pub(crate) fn open(path: &Path) -> Result<Arc<Fleet>, Failure> {
     let loaded = with_text(path, read)?;
     print_warnings(&loaded.warnings);
     Ok(Arc::new(loaded.fleet))
+}
+
+/// The same with its warnings, for a command that reports them.
+pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
+    with_text(path, read)
 }
 
 /// The same as far as its parts, for a command that alters them.

@@ -1,6 +1,7 @@
 //! The command line of Shortline: one fleet file, one command per question.
 
 mod bounds;
+mod check;
 mod emulate;
 mod failure;
 mod fleet_file;
@@ -29,6 +30,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// What theory says of a fleet: stability, bottleneck, bounds, guarantee
+    Check(check::Args),
     /// The gateway: routes each HTTP request to a server that holds its model
     Serve(serve::Args),
     /// Emulated servers alone, on the addresses of the fleet file
@@ -41,6 +44,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Check(args) => check::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),
         Command::Replay(args) => replay::run(&args),

@@ -19,6 +19,7 @@ use shortline_theory::stability;
 
 use crate::failure::Failure;
 use crate::{fleet_file, split};
+pub(crate) use sweep::at_load;
 use sweep::{Point, Sweep};
 use trajectory::Times;
 use watch::{Watch, on_interrupt};

@@ -113,11 +113,17 @@ fn at(what: &str, value: u32, error: impl std::fmt::Display) -> Failure {
 }
 
 /// The fleet with its arrival rates scaled to an offered load.
-fn at_load(fleet: &Fleet, load: f64) -> Result<Fleet, Failure> {
+pub(crate) fn at_load(fleet: &Fleet, load: f64) -> Result<Fleet, Failure> {
     if !(load > 0.0 && load.is_finite()) {
         return Err(Failure::usage(format!("--load is {load}, must be positive and finite")));
     }
-    let factor = load / stability::offered_load(fleet).map_err(Failure::usage)?;
+    let offered = stability::offered_load(fleet).map_err(Failure::usage)?;
+    if !offered.is_finite() {
+        return Err(Failure::usage(
+            "--load: a job type that arrives is on no server, so that no load can be scaled to",
+        ));
+    }
+    let factor = load / offered;
     let rates = fleet.job_types().map(|l| fleet.arrival_rate(l).map_or(0.0, |rate| rate * factor)).collect();
     let sizes = fleet.job_types().map(|l| fleet.size(l)).collect();
     fleet.with_traffic(rates, sizes).map_err(Failure::usage)

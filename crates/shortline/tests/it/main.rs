@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside test functions, may panic too")]
 
 mod architecture;
+mod check;
 mod docs;
 mod processes;
 mod serving;

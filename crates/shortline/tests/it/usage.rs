@@ -16,7 +16,7 @@ fn assert_refused(output: &Output, message: &str) {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["serve", "emulate", "replay", "simulate"] {
+    for command in ["check", "serve", "emulate", "replay", "simulate"] {
         let output = run(&[command, "--help"]);
         assert!(output.status.success());
         let help = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,0 +1,48 @@
+//! What is probably not meant: the warnings of the fleet file, and what the graph shows.
+
+use shortline_core::Fleet;
+use shortline_core::fleet::Fault;
+use shortline_core::fleet::settings::{Discipline, Failures, Information};
+
+use super::figures::counted;
+use super::fleet::FleetSection;
+
+/// One line each.
+pub(super) fn of(fleet: &Fleet, section: &FleetSection, warnings: &[Fault]) -> Vec<String> {
+    let mut problems: Vec<String> = warnings.iter().map(|warning| warning.plain().to_string()).collect();
+    if section.parts > 1 {
+        problems.push(format!(
+            "the graph falls into {} parts without a common server or job type: none can help out another",
+            section.parts
+        ));
+    }
+    if section.job_types_on_one_server > 0 && section.servers > 1 {
+        let count = section.job_types_on_one_server;
+        let (are, they) = if count == 1 { ("is", "it") } else { ("are", "they") };
+        problems.push(format!(
+            "{} {are} on one server only: {they} cannot be served while that one is down, and no policy has a choice",
+            counted(count, "job type")
+        ));
+    }
+    problems.extend(not_in_the_theory(fleet));
+    problems
+}
+
+/// Sections of the file that stability, bounds and guarantee do not see.
+fn not_in_the_theory(fleet: &Fleet) -> Vec<String> {
+    let settings = fleet.settings();
+    let mut notes = Vec::new();
+    let mut note = |section: &str, taken: &str| notes.push(format!("{section} is not looked at here: {taken}"));
+    match settings.failures {
+        Some(Failures::Random { .. }) => note("[failures]", "all servers are taken to be up all the time"),
+        Some(Failures::Events(_)) => note("[failures] events", "all servers are taken to be up all the time"),
+        None => {}
+    }
+    if settings.information != Information::default() {
+        note("[information]", "policies are taken to know the counts of all servers at once");
+    }
+    if settings.service.discipline == Discipline::ProcessorSharing {
+        note("[service] discipline", "servers are taken to work first in, first out");
+    }
+    notes
+}

@@ -1,0 +1,55 @@
+//! The whole report: gathered section by section, printed as JSON as it is.
+
+use serde::Serialize;
+use shortline_core::Fleet;
+use shortline_core::fleet::Fault;
+use shortline_core::policy::PolicySpec;
+
+use super::bounds::{self, BoundRow};
+use super::fleet::FleetSection;
+use super::model::ModelSection;
+use super::stability::{StabilitySection, Unknown};
+use super::{Progress, advice, problems};
+use crate::failure::Failure;
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    #[serde(flatten)]
+    pub(super) fleet: FleetSection,
+    #[serde(flatten)]
+    pub(super) stability: StabilitySection,
+    pub(super) bounds: Vec<BoundRow>,
+    pub(super) model: ModelSection,
+    /// What is probably not meant.
+    pub(super) problems: Vec<String>,
+    /// What to do, in plain words.
+    pub(super) advice: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn of(fleet: &Fleet, warnings: &[Fault], policies: &[PolicySpec], progress: &Progress) -> Self {
+        progress.at("counting servers, job types and edges");
+        let section = FleetSection::of(fleet);
+        let problems = problems::of(fleet, &section, warnings);
+        progress.at("stability: largest load factor");
+        let stability = StabilitySection::of(fleet, policies);
+        progress.at("bounds on the mean response time");
+        let bounds = bounds::of(fleet, stability.stable == Some(false));
+        let model = ModelSection::of(fleet);
+        let advice = advice::of(fleet, &stability);
+        Self { fleet: section, stability, bounds, model, problems, advice }
+    }
+
+    /// How the command ends.
+    pub(super) fn verdict(&self) -> Result<(), Failure> {
+        match (&self.stability.unknown, self.stability.stable) {
+            (Some(Unknown::Lacking(what)), _) => Err(Failure::usage(format!("not all could be checked: {what}"))),
+            (Some(Unknown::Failed(what)), _) => {
+                Err(Failure::run(format!("whether the fleet is stable could not be computed: {what}")))
+            }
+            (None, Some(true)) => Ok(()),
+            (None, _) => Err(Failure::run(format!("the fleet is not stable: {}", self.stability.stable_why))),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! `shortline check` as its users see it: what it says of fleets of all kinds, and that it says nothing it cannot.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::processes::{TWO_SERVERS, file, shortline};
+
+/// Fleets of every kind that the theory tells apart, with the exit status of `check`.
+const KINDS: &[(&str, i32, &str)] = &[
+    ("one server", 0, "server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', type = 'A', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 0.7 }]"),
+    ("hot type", 1, "server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', type = 'A', serves = ['hot', 'rare'] }, { name = 'b', count = 3, type = 'A', serves = ['rare'] }]
+        job_type = [{ name = 'hot', rate = 2.4 }, { name = 'rare', rate = 0.3 }]"),
+    ("overloaded", 1, "server_type = [{ name = 'A', rate = 1 }, { name = 'B', rate = 0.5 }]
+        server = [{ name = 'a', type = 'A', serves = ['*'] }, { name = 'b', type = 'B', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 3 }]"),
+    ("load exactly 1", 1, "server_type = [{ name = 'A', rate = 0.1 }]
+        server = [{ name = 'a', count = 3, type = 'A', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 0.3 }]"),
+    ("two parts", 0, "server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', type = 'A', serves = ['m'] }, { name = 'b', type = 'A', serves = ['n'] }]
+        job_type = [{ name = 'm', rate = 0.5 }, { name = 'n', rate = 0.2 }]"),
+    ("empty serves", 0, "server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', count = 2, type = 'A', serves = ['m'] }, { name = 'b', type = 'A', serves = [] }]
+        job_type = [{ name = 'm', rate = 0.5 }]"),
+    ("job type on no server", 1, "server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', count = 2, type = 'A', serves = ['m'] }]
+        job_type = [{ name = 'm', rate = 0.5 }, { name = 'lost', rate = 0.5 }]"),
+    ("job type without arrivals on no server", 0, "server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', count = 2, type = 'A', serves = ['m'] }]
+        job_type = [{ name = 'm', rate = 0.5 }, { name = 'never', rate = 0 }]"),
+    ("no edges", 1, "server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', count = 2, type = 'A', serves = [] }]
+        job_type = [{ name = 'm', rate = 0.5 }]"),
+    ("nothing arrives", 0, "server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', count = 2, type = 'A', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 0 }]"),
+    ("K = M", 0, "server_type = [{ name = 'A', rate = 1 }, { name = 'B', rate = 0.5 }]
+        server = [{ name = 'a', count = 2, type = 'A', serves = ['*'] }, { name = 'b', count = 2, type = 'B', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 2.7 }]"),
+    ("load at a type boundary", 0, "server_type = [{ name = 'A', rate = 1 }, { name = 'B', rate = 0.5 }]
+        server = [{ name = 'a', count = 2, type = 'A', serves = ['*'] }, { name = 'b', count = 2, type = 'B', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 2 }]"),
+    ("slots", 0, "server_type = [{ name = 'A', rate = 1, slots = 4 }, { name = 'B', rate = 0.5 }]
+        server = [{ name = 'a', type = 'A', serves = ['m'] }, { name = 'b', count = 2, type = 'B', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 2 }, { name = 'n', rate = 0.4 }]"),
+    ("slots and buffers", 0, "fleet = { buffer = 6 }
+        server_type = [{ name = 'A', rate = 1, slots = 4 }]
+        server = [{ name = 'a', count = 2, type = 'A', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 2 }]"),
+    ("pair rates", 0, "server_type = [{ name = 'A', rate = 1 }, { name = 'B', rate = 2 }]
+        server = [{ name = 'a', type = 'A', serves = ['*'] }, { name = 'b', count = 3, type = 'B', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 0.5 }, { name = 'n', rate = 0.2 }]
+        rate = [{ job_type = 'm', server_type = 'A', rate = 5 }]"),
+    ("pair rates, overloaded", 1, "server_type = [{ name = 'A', rate = 1 }, { name = 'B', rate = 2 }]
+        server = [{ name = 'a', type = 'A', serves = ['*'] }, { name = 'b', type = 'B', serves = ['m'] }]
+        job_type = [{ name = 'm', rate = 5 }, { name = 'n', rate = 2 }]
+        rate = [{ job_type = 'm', server_type = 'A', rate = 5 }]"),
+    ("ranks", 2, "server_type = [{ name = 'A', rank = 1 }, { name = 'B', rank = 2 }]
+        server = [{ name = 'a', type = 'A', serves = ['*'] }, { name = 'b', type = 'B', serves = ['m'] }]
+        job_type = [{ name = 'm', rate = 0.5 }]"),
+    ("missing rates", 2, "server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', type = 'A', serves = ['*'] }]
+        job_type = [{ name = 'm' }, { name = 'n', rate = 0.1 }]"),
+    ("lines in front", 0, "fleet = { buffer = 1, overflow = 'wait' }
+        server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', count = 3, type = 'A', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 2 }]"),
+    ("short lines in front", 0, "fleet = { buffer = 1, overflow = 'wait', queue_size = 10, queue_timeout_s = 3 }
+        server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', count = 3, type = 'A', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 2 }]"),
+    ("constant sizes", 0, "service = { distribution = 'deterministic', discipline = 'ps' }
+        server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', count = 3, type = 'A', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 2 }]"),
+    ("bursts", 0, "fleet = { buffer = 3 }
+        arrivals = { process = 'on-off', peak = 2, on_s = 1, off_s = 3 }
+        information = { delay_s = 1 }
+        failures = { mean_up_s = 9, mean_down_s = 1 }
+        server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', count = 3, type = 'A', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 1 }]"),
+    ("buffers of one", 0, "fleet = { buffer = 1 }
+        server_type = [{ name = 'A', rate = 1 }, { name = 'B', rate = 0.25 }]
+        server = [{ name = 'a', count = 20, type = 'A', serves = ['*'] }, { name = 'b', count = 20, type = 'B', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 10 }]"),
+    ("tiny and huge rates", 0, "fleet = { buffer = 3 }
+        server_type = [{ name = 'A', rate = 1e9 }, { name = 'B', rate = 1e-9 }]
+        server = [{ name = 'a', type = 'A', serves = ['*'] }, { name = 'b', type = 'B', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 1e-8 }, { name = 'n', rate = 1e8 }]"),
+    ("unlike buffers", 0, "fleet = { buffer = 3 }
+        server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', count = 30, type = 'A', serves = ['*'] }, { name = 'b', type = 'A', serves = ['*'], buffer = 1 }]
+        job_type = [{ name = 'm', rate = 20 }]"),
+];
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+fn check(fleet: &Path, arguments: &[&str]) -> Output {
+    shortline().arg("check").arg(fleet).args(arguments).output().unwrap()
+}
+
+fn page(fleet: &Path, arguments: &[&str]) -> String {
+    String::from_utf8(check(fleet, arguments).stdout).unwrap()
+}
+
+fn json(fleet: &Path, arguments: &[&str]) -> Value {
+    let output = check(fleet, &[arguments, &["--json"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+fn of_kind(kind: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, _, toml) = KINDS.iter().find(|(name, ..)| *name == kind).unwrap();
+    let path = file(&folder, "fleet.toml", toml);
+    (folder, path)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn close(value: &Value, expected: f64) {
+    assert!((number(value) - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{value}, expected {expected}");
+}
+
+fn strings(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect()
+}
+
+/// A field of the contract: there, and of one of these JSON types.
+fn has(value: &Value, key: &str, types: &str) {
+    let found = value.get(key).unwrap_or_else(|| panic!("`{key}` is missing in {value:#}"));
+    let kind = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    assert!(types.split('|').any(|allowed| allowed == kind), "`{key}` is {found}, should be {types}");
+}
+
+fn is_of_the_contract(report: &Value) {
+    has(report, "stable", "bool|null");
+    for key in ["offered_load", "max_load_factor"] {
+        has(report, key, "number|null");
+    }
+    strings(&report["bottleneck"]["job_types"]);
+    strings(&report["bottleneck"]["servers"]);
+    for row in report["stability_by_policy"].as_array().unwrap() {
+        has(row, "policy", "string");
+        has(row, "stable", "bool|null");
+        has(row, "why", "string");
+        assert!(!row["why"].as_str().unwrap().is_empty());
+    }
+    let kinds: BTreeSet<&str> =
+        report["bounds"].as_array().unwrap().iter().map(|bound| bound["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, BTreeSet::from(["fluid", "graph", "pooled"]));
+    for bound in report["bounds"].as_array().unwrap() {
+        has(bound, "mean_response_s", "number|null");
+        has(bound, "mean_jobs", "number|null");
+        has(bound, "valid", "bool");
+        has(bound, "why", "string");
+        assert!(bound["valid"] == false || bound["mean_response_s"].is_number(), "{bound:#}");
+    }
+    let model = &report["model"];
+    has(model, "uniform", "bool");
+    for key in ["K", "beta", "C_star", "lambda", "tau_1K", "tau_1M", "tau_KM"] {
+        has(model, key, "number|null");
+        assert!(!model[key].is_null() || model["why"].is_string(), "{key} is null without a reason");
+    }
+    has(model, "C_star_m", "array|null");
+    strings(&report["problems"]);
+    strings(&report["advice"]);
+}
+
+#[test]
+fn every_kind_of_fleet_is_answered_in_the_form_of_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, status, toml) in KINDS {
+        let path = file(&folder, "fleet.toml", toml);
+        let output = check(&path, &["--json"]);
+        assert_eq!(output.status.code(), Some(*status), "{kind}: {}", text(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        is_of_the_contract(&report);
+        let stable = [Value::Bool(true), Value::Bool(false), Value::Null][*status as usize].clone();
+        assert_eq!(report["stable"], stable, "{kind}");
+        if stable == Value::Bool(false) {
+            let numbers = report["bounds"].as_array().unwrap().iter().filter(|bound| !bound["mean_jobs"].is_null());
+            assert_eq!(numbers.count(), 0, "{kind}: there is no mean to bound");
+        }
+        let page = page(&path, &[]);
+        assert!(!page.contains("NaN") && !page.contains("inf "), "{kind}: {page}");
+    }
+}
+
+#[test]
+fn both_examples_are_answered_in_the_form_of_the_contract() {
+    for name in ["image-generation.toml", "papers-fleet.toml"] {
+        let report = json(&example(name), &[]);
+        is_of_the_contract(&report);
+        assert_eq!(report["stable"], true);
+    }
+}
+
+#[test]
+fn the_figures_of_a_small_fleet_are_those_done_by_hand() {
+    let (_folder, path) = of_kind("K = M");
+    let report = json(&path, &[]);
+    // Capacity 3 of two classes; 2.7 arrive; the slow class does 0.7, 1.4 of its 2 servers.
+    close(&report["offered_load"], 0.9);
+    close(&report["max_load_factor"], 3.0 / 2.7);
+    close(&report["bounds"][0]["mean_jobs"], 3.4);
+    close(&report["bounds"][1]["mean_response_s"], 3.4 / 2.7);
+    let model = &report["model"];
+    assert_eq!((model["K"].as_u64(), model["uniform"].as_bool()), (Some(2), Some(true)));
+    close(&model["beta"], 0.1);
+    close(&model["load_first_k"], 0.9);
+    close(&model["C_star"], 0.85);
+    close(&model["C_star_m"][1], 0.35);
+    close(&model["lambda"], 0.675);
+    for (tau, value) in [("tau_1K", 2.0), ("tau_1M", 2.0), ("tau_KM", 1.0)] {
+        close(&model[tau], value);
+    }
+}
+
+/// One server: M/M/1, whose mean number of jobs is `rho / (1 - rho)`.
+#[test]
+fn for_one_server_the_pooled_bound_is_the_queue_itself() {
+    let (_folder, path) = of_kind("one server");
+    let report = json(&path, &[]);
+    close(&report["bounds"][2]["mean_jobs"], 0.7 / 0.3);
+    assert!(page(&path, &[]).contains("The bound: 3.333 s (pooled)"));
+}
+
+#[test]
+fn at_a_type_boundary_the_next_class_is_needed_and_none_of_it_is_busy() {
+    let (_folder, path) = of_kind("load at a type boundary");
+    let model = &json(&path, &[])["model"];
+    assert_eq!(model["K"].as_u64(), Some(2));
+    close(&model["C_star_m"][1], 0.0);
+}
+
+#[test]
+fn a_job_type_that_is_too_much_for_its_server_is_named_with_what_it_needs() {
+    let (_folder, path) = of_kind("hot type");
+    let report = json(&path, &[]);
+    assert_eq!(strings(&report["bottleneck"]["job_types"]), ["hot"]);
+    assert_eq!(strings(&report["bottleneck"]["servers"]), ["a"]);
+    close(&report["max_load_factor"], 1.0 / 2.4);
+    let advice = strings(&report["advice"]).join("\n");
+    assert!(advice.contains("unstable: hot needs 2.4 servers, has 1"), "{advice}");
+    let output = check(&path, &[]);
+    assert!(text(&output.stderr).contains("the fleet is not stable"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_job_type_on_no_server_makes_a_fleet_unstable_only_if_it_arrives() {
+    let (_folder, path) = of_kind("job type on no server");
+    let report = json(&path, &[]);
+    assert_eq!(strings(&report["bottleneck"]["job_types"]), ["lost"]);
+    assert!(strings(&report["bottleneck"]["servers"]).is_empty());
+    assert!(strings(&report["problems"]).iter().any(|problem| problem.contains("1 job type on no server: `lost`")));
+    let (_folder, path) = of_kind("job type without arrivals on no server");
+    assert_eq!(json(&path, &[])["stable"], true);
+}
+
+#[test]
+fn a_graph_in_parts_is_a_problem() {
+    let (_folder, path) = of_kind("two parts");
+    let report = json(&path, &[]);
+    assert_eq!(report["parts"], 2);
+    assert!(strings(&report["problems"]).iter().any(|problem| problem.contains("2 parts")));
+    let (_folder, path) = of_kind("slots");
+    assert_eq!(json(&path, &[])["parts"], 1);
+}
+
+#[test]
+fn with_finite_buffers_no_bound_for_fleets_without_losses_is_said_to_hold() {
+    let (_folder, path) = of_kind("slots and buffers");
+    for bound in json(&path, &[])["bounds"].as_array().unwrap() {
+        assert_eq!(bound["valid"], false);
+        assert!(bound["why"].as_str().unwrap().contains("lost"), "{bound:#}");
+        assert!(bound["mean_response_s"].is_number(), "{bound:#}");
+    }
+    let (_folder, path) = of_kind("lines in front");
+    assert!(json(&path, &[])["bounds"].as_array().unwrap().iter().all(|bound| bound["valid"] == true));
+}
+
+#[test]
+fn what_a_file_lacks_is_named_and_the_rest_is_still_said() {
+    let (_folder, path) = of_kind("missing rates");
+    let output = check(&path, &[]);
+    assert!(text(&output.stderr).contains("job type `m` has no arrival rate"), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("1 server of 1 type, 2 job types, 2 edges"), "{}", text(&output.stdout));
+    let (_folder, path) = of_kind("ranks");
+    assert!(text(&check(&path, &[]).stderr).contains("has a `rank` only"));
+}
+
+#[test]
+fn load_scales_the_arrival_rates() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "two.toml", TWO_SERVERS);
+    let report = json(&path, &["--load", "0.5"]);
+    close(&report["offered_load"], 0.5);
+    close(&report["max_load_factor"], 2.0);
+    close(&report["arrivals_per_s"], 5.5);
+    assert_eq!(check(&path, &["--load", "1"]).status.code(), Some(1), "the load at which nothing is to spare");
+    assert_eq!(check(&path, &["--load", "1.5"]).status.code(), Some(1));
+    assert_eq!(check(&path, &["--load", "0"]).status.code(), Some(2));
+    assert_eq!(check(&path, &["--load", "-1"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_report_for_people_reads_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "two.toml", TWO_SERVERS);
+    insta::assert_snapshot!(page(&path, &[]), @"");
+}
