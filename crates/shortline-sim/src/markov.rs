@@ -17,12 +17,12 @@
 use std::sync::Arc;
 
 use rand::Rng;
+use shortline_core::alias::Alias;
 use shortline_core::policy::Policy;
 use shortline_core::random::{Generator, below};
 use shortline_core::state::State;
 use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId};
 
-use crate::alias::Alias;
 use crate::chain::{Chain, Progress, Streams};
 use crate::model::Model;
 use crate::record::Record;
@@ -52,6 +52,17 @@ impl Clock {
             table: Alias::new(&weights),
             slots: fleet.server_types().map(|m| model.slots(m)).collect(),
         }
+    }
+
+    /// Ticks per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// The next tick: a job type, or the number of job types plus a server.
+    #[inline(always)]
+    pub(crate) fn draw(&self, words: &mut Generator) -> u32 {
+        self.table.draw(words.next_u64())
     }
 
     fn is_large(&self) -> bool {
@@ -118,7 +129,7 @@ impl<P: Policy> Chain for MarkovChain<P> {
         let (job_types, mut choices) = (fleet.job_type_count(), self.choices.clone());
         let (mut left, mut tick_count) = (events, 0_u64);
         while left > 0 {
-            if self.ticks.draw(|words| clock.table.draw(words.next_u64())) && clock.is_large() {
+            if self.ticks.draw(|words| clock.draw(words)) && clock.is_large() {
                 clock.read_ahead(model, dispatcher.state(), tally, self.ticks.ahead());
             }
             let ahead = self.ticks.ahead();

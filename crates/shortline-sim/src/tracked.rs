@@ -16,11 +16,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand::Rng;
+use shortline_core::alias::Alias;
 use shortline_core::policy::Policy;
 use shortline_core::random::{Generator, below};
 use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId, Started, Ticket};
 
-use crate::alias::Alias;
 use crate::chain::{Chain, Progress, Streams, Walk};
 use crate::model::Model;
 use crate::record::{Law, Measured, Record, TypeTally};
