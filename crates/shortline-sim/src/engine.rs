@@ -9,7 +9,7 @@ use shortline_core::state::Places;
 
 use crate::SimulationError;
 use crate::chain::{Chain, Streams, Walk};
-use crate::lumped::{Lumpable, LumpableVisitor, LumpedChain, LumpedClock, with_lumpable};
+use crate::lumped::{self, Lumpable, LumpableVisitor, LumpedClock, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
 use crate::model::Model;
 use crate::report::Engine;
@@ -21,8 +21,10 @@ pub(crate) struct Workshop {
     pub(crate) model: Arc<Model>,
     clock: OnceLock<Arc<Clock>>,
     thinned: OnceLock<Arc<ThinnedClock>>,
-    lumped: OnceLock<Option<Arc<LumpedClock>>>,
+    lumped: OnceLock<Arc<LumpedClock>>,
     may_lump: bool,
+    /// Whether ticks tell the server also where its type would do.
+    ticks_by_server: bool,
     walks: bool,
 }
 
@@ -60,13 +62,25 @@ impl Workshop {
     /// Exchangeable servers are lumped only if they may.
     pub(crate) fn new(model: Model, may_lump: bool) -> Self {
         Self {
+            may_lump: may_lump && lumped::is_exchangeable(&model),
             model: Arc::new(model),
             clock: OnceLock::new(),
             thinned: OnceLock::new(),
             lumped: OnceLock::new(),
-            may_lump,
+            ticks_by_server: false,
             walks: false,
         }
+    }
+
+    /// For contenders that all meet the same ticks: `None` is a policy without a name. If one of them needs the dispatcher, the
+    /// others have its ticks.
+    pub(crate) fn for_all(mut self, policies: impl IntoIterator<Item = Option<PolicySpec>>) -> Self {
+        self.ticks_by_server = policies.into_iter().any(|spec| !spec.is_some_and(|spec| self.lumps(spec)));
+        self
+    }
+
+    fn lumps(&self, spec: PolicySpec) -> bool {
+        self.may_lump && with_lumpable(spec, self.model.fleet.server_count(), Ask).is_some()
     }
 
     /// For contenders that walk.
@@ -77,8 +91,7 @@ impl Workshop {
     /// Prepares one of the policies that have a name.
     pub(crate) fn named(&self, spec: PolicySpec) -> Result<Contender, SimulationError> {
         if self.may_lump
-            && let Some(clock) = self.lumped.get_or_init(|| LumpedClock::new(&self.model).map(Arc::new))
-            && let Some(chain) = with_lumpable(spec, self.model.fleet.server_count(), Lump(&self.model, clock))
+            && let Some(chain) = with_lumpable(spec, self.model.fleet.server_count(), Lump(self))
         {
             let unbounded = self.has_unbounded_servers();
             let (name, engine) = (spec.to_string(), Engine::Lumped);
@@ -107,9 +120,20 @@ impl Workshop {
     }
 
     fn counted<P: Policy>(&self, policy: P) -> MakeChain {
-        let model = Arc::clone(&self.model);
-        let clock = Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&model))));
+        let (model, clock) = (Arc::clone(&self.model), self.clock());
         Box::new(move |streams| Box::new(MarkovChain::new(&model, &clock, policy.clone(), streams)))
+    }
+
+    fn clock(&self) -> Arc<Clock> {
+        Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&self.model))))
+    }
+
+    fn lumped_clock(&self) -> Arc<LumpedClock> {
+        let make = || match self.ticks_by_server || lumped::is_small(&self.model) {
+            true => LumpedClock::by_server(&self.model, self.clock()),
+            false => LumpedClock::by_type(&self.model),
+        };
+        Arc::clone(self.lumped.get_or_init(|| Arc::new(make())))
     }
 
     fn walk<P: Policy>(&self, policy: P) -> MakeWalk {
@@ -138,13 +162,22 @@ impl PolicyVisitor for Prepare<'_> {
     }
 }
 
-struct Lump<'a>(&'a Arc<Model>, &'a Arc<LumpedClock>);
+struct Lump<'a>(&'a Workshop);
 
 impl LumpableVisitor for Lump<'_> {
     type Output = MakeChain;
 
     fn visit<L: Lumpable>(self, rule: L) -> MakeChain {
-        let (model, clock) = (Arc::clone(self.0), Arc::clone(self.1));
-        Box::new(move |streams| Box::new(LumpedChain::new(&model, &clock, rule, streams)))
+        let (model, clock) = (Arc::clone(&self.0.model), self.0.lumped_clock());
+        Box::new(move |streams| lumped::chain(&model, &clock, rule, streams))
     }
+}
+
+/// Only asks whether there is a rule.
+struct Ask;
+
+impl LumpableVisitor for Ask {
+    type Output = ();
+
+    fn visit<L: Lumpable>(self, _: L) {}
 }

@@ -5,6 +5,7 @@ mod engines;
 mod exact;
 mod fleets;
 mod growth;
+mod paired;
 mod queues;
 mod refusals;
 mod reproducible;
