@@ -7,6 +7,8 @@ mod fluid_bound;
 mod graph_bound;
 mod guarantee;
 mod linear_programs;
+mod policy_stability;
 mod pooled_bound;
 mod rules;
+mod sensitivity;
 mod stability;
