@@ -100,3 +100,67 @@ fn an_empty_class_count_is_refused() {
     let fleet = Build::servers(&[1.0]).job_type(1.0, 1.0, &[]).done();
     assert!(matches!(Connectivity::new(&fleet), Err(TheoryError::NoEdges)));
 }
+
+/// `servers` of three speeds, `job_types` of Zipf rates with exponent `zipf`, each on `degree` random servers.
+fn port_degree(servers: u32, job_types: u32, degree: usize, zipf: f64, seed: u64) -> Fleet {
+    let mut rng = Generator::seed_from_u64(seed);
+    let mut build = Build::servers(&[]).class(servers / 4, 1.0, 1);
+    build = build.class(servers / 4, 0.5, 1).class(servers - servers / 4 * 2, 0.25, 1);
+    for l in 0..job_types {
+        let mut row = Vec::with_capacity(degree);
+        while row.len() < degree {
+            let server = rng.random_range(0..servers);
+            if !row.contains(&server) {
+                row.push(server);
+            }
+        }
+        build = build.job_type(f64::from(l + 1).powf(-zipf), 1.0, &row);
+    }
+    build.done()
+}
+
+#[test]
+#[ignore = "10 s: run with --ignored --nocapture"]
+fn large_trial() {
+    for zipf in [0.0, 1.0] {
+        let fleet = port_degree(100_000, 100_000, 16, zipf, 1);
+        let start = std::time::Instant::now();
+        let connectivity = Connectivity::new(&fleet).unwrap();
+        println!("new {:?}", start.elapsed());
+        for m in 1..=3 {
+            let n = connectivity.server_count(m);
+            for u in [0.01, 0.05, 0.1, 0.25, 0.5] {
+                let e = (n as f64 * u) as usize;
+                let start = std::time::Instant::now();
+                let b = connectivity.bracket(m, e).unwrap();
+                println!("m {m} u {u} {:.4} {:.4} {:?}", b.lower, b.upper, start.elapsed());
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "trial"]
+fn medium_trial() {
+    for (servers, job_types, degree, zipf) in [
+        (256, 256, 16, 0.0),
+        (256, 256, 16, 1.0),
+        (256, 2048, 16, 0.0),
+        (1024, 1024, 32, 0.0),
+        (64, 64, 8, 0.0),
+        (32, 32, 6, 0.0),
+    ] {
+        let fleet = port_degree(servers, job_types, degree, zipf, 1);
+        let start = std::time::Instant::now();
+        let connectivity = Connectivity::new(&fleet).unwrap();
+        println!("{servers} {job_types} {degree} {zipf} new {:?}", start.elapsed());
+        let m = 3;
+        let n = connectivity.server_count(m);
+        for u in [0.02, 0.05, 0.1, 0.25, 0.5, 0.75] {
+            let e = (n as f64 * u) as usize;
+            let start = std::time::Instant::now();
+            let b = connectivity.bracket(m, e).unwrap();
+            println!("m {m} u {u} {:.4} {:.4} {:?}", b.lower, b.upper, start.elapsed());
+        }
+    }
+}
