@@ -31,13 +31,19 @@ pub(crate) struct Subgraph {
 }
 
 impl Subgraph {
-    /// The part of a fleet on those of its groups that `kept` names.
-    pub(crate) fn new(fleet: &Fleet, reduced: &Reduced, kept: impl Fn(usize) -> bool) -> Self {
-        let total = reduced.arrivals();
+    /// The part of a fleet on those of its groups that `kept` names; shares are in proportion to `weight` of a job type,
+    /// of which one is above 0.
+    pub(crate) fn new(
+        fleet: &Fleet,
+        reduced: &Reduced,
+        weight: impl Fn(usize) -> f64,
+        kept: impl Fn(usize) -> bool,
+    ) -> Self {
         let mut rates = vec![0.0; reduced.ports.len()];
-        for (&port, &(rate, _)) in reduced.port_of.iter().zip(&reduced.job_types) {
-            rates[port as usize] += rate;
+        for (job_type, &port) in reduced.port_of.iter().enumerate() {
+            rates[port as usize] += weight(job_type);
         }
+        let total: f64 = rates.iter().sum();
 
         let mut known: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
         let (mut rows, mut shares, mut unreachable) = (Vec::new(), Vec::new(), 0.0);
@@ -111,6 +117,15 @@ impl Subgraph {
     /// `p(N(r))`: share of the arrivals that a server of the group can take.
     pub(crate) fn coverage(&self, group: usize) -> f64 {
         self.graph.column(group).iter().map(|&(port, _)| self.shares[port as usize]).sum()
+    }
+
+    /// Share of the ports with none of these groups.
+    pub(crate) fn cut_off(&self, groups: &[usize]) -> f64 {
+        let mut touched = vec![false; self.shares.len()];
+        for (port, _) in groups.iter().flat_map(|&g| self.graph.column(g)) {
+            touched[*port as usize] = true;
+        }
+        self.shares.iter().zip(touched).filter(|&(_, touched)| !touched).map(|(share, _)| share).sum()
     }
 
     /// `1 - p_0`: share of the arrivals that have a server here.

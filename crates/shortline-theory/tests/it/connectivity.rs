@@ -133,7 +133,14 @@ fn large_trial() {
                 let e = (n as f64 * u) as usize;
                 let start = std::time::Instant::now();
                 let b = connectivity.bracket(m, e).unwrap();
-                println!("m {m} u {u} {:.4} {:.4} {:?}", b.lower, b.upper, start.elapsed());
+                println!(
+                    "m {m} u {u} {:.4} {:.4} {:.4} {} {:?}",
+                    b.lower,
+                    b.upper,
+                    connectivity.certificate(m)[e],
+                    b.exact,
+                    start.elapsed()
+                );
             }
         }
     }
@@ -147,7 +154,12 @@ fn medium_trial() {
         (256, 256, 16, 1.0),
         (256, 2048, 16, 0.0),
         (1024, 1024, 32, 0.0),
+        (256, 256, 128, 0.0),
+        (256, 256, 64, 0.0),
+        (128, 128, 32, 0.0),
+        (128, 128, 8, 0.0),
         (64, 64, 8, 0.0),
+        (48, 48, 8, 0.0),
         (32, 32, 6, 0.0),
     ] {
         let fleet = port_degree(servers, job_types, degree, zipf, 1);
@@ -160,7 +172,14 @@ fn medium_trial() {
             let e = (n as f64 * u) as usize;
             let start = std::time::Instant::now();
             let b = connectivity.bracket(m, e).unwrap();
-            println!("m {m} u {u} {:.4} {:.4} {:?}", b.lower, b.upper, start.elapsed());
+            println!(
+                "m {m} u {u} {:.4} {:.4} {:.4} {} {:?}",
+                b.lower,
+                b.upper,
+                connectivity.certificate(m)[e],
+                b.exact,
+                start.elapsed()
+            );
         }
     }
 }
