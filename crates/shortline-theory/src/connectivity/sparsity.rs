@@ -27,8 +27,10 @@ use crate::TheoryError;
 use crate::max_flow::index;
 use crate::reduced::Reduced;
 
-/// Exchanges that local search tries.
-const EXCHANGES: usize = 50_000;
+/// Sets that local search starts from.
+const STARTS: usize = 25;
+/// Exchanges that it tries, from all of them together.
+const EXCHANGES: usize = 100_000;
 /// Exchanges are fewer where servers hold many job types: this many of those are looked at.
 const LOOKS: usize = 20_000_000;
 const SEED: u64 = 0x5eed_0f5b_ec72_a003;
@@ -223,7 +225,8 @@ impl<'a> Set<'a> {
         ports.map(|&(port, _)| self.value(port as usize)).sum()
     }
 
-    /// Random exchanges of a server of the set with another, kept when they lose nothing.
+    /// Random exchanges of a server of the set with another, kept when they lose nothing; from the first set, then from
+    /// random ones. Ends at the best set seen.
     fn improve(&mut self) {
         let (size, others) = (self.size, self.sub.servers - self.size);
         if size == 0 || others == 0 {
@@ -231,22 +234,29 @@ impl<'a> Set<'a> {
         }
         let mut rng = Generator::seed_from_u64(SEED);
         let degree = (self.sub.graph.edge_count() / self.sub.members.len()).max(1);
+        let exchanges = EXCHANGES.min(LOOKS / degree) / STARTS;
         let mut best = (self.share_off(), self.order.clone());
-        for _ in 0..EXCHANGES.min(LOOKS / degree) {
-            let a = below(&mut rng, index(size)) as usize;
-            let b = size + below(&mut rng, index(others)) as usize;
-            let before = self.value_around(a, b);
-            self.exchange(a, b);
-            if self.value_around(a, b) < before {
+        for start in 0..STARTS {
+            for _ in 0..if start == 0 { 0 } else { size.min(others) } {
+                self.exchange(below(&mut rng, index(size)) as usize, size + below(&mut rng, index(others)) as usize);
+            }
+            for _ in 0..exchanges {
+                let a = below(&mut rng, index(size)) as usize;
+                let b = size + below(&mut rng, index(others)) as usize;
+                let before = self.value_around(a, b);
                 self.exchange(a, b);
+                if self.value_around(a, b) < before {
+                    self.exchange(a, b);
+                }
+            }
+            let found = self.share_off();
+            if found > best.0 {
+                best = (found, self.order.clone());
             }
         }
-        let found = self.share_off();
-        if found < best.0 {
-            self.order = std::mem::take(&mut best.1);
-            self.inside.fill(0);
-            (0..size).for_each(|at| self.count(at, 1));
-        }
+        self.order = best.1;
+        self.inside.fill(0);
+        (0..size).for_each(|at| self.count(at, 1));
     }
 
     fn exchange(&mut self, a: usize, b: usize) {

@@ -8,4 +8,5 @@ mod graph_bound;
 mod linear_programs;
 mod pooled_bound;
 mod rules;
+mod sparsity;
 mod stability;
