@@ -140,3 +140,42 @@ impl Tree<'_> {
         bound.min(all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::exact::Exact;
+    use super::super::subgraph::random;
+    use super::*;
+
+    #[test]
+    fn branch_and_bound_agrees_with_enumeration_from_any_incumbent() {
+        let mut improved = 0;
+        for seed in 0..200 {
+            let sub = random(seed, 11, 11);
+            let exact = Exact::new(&sub).expect("11 groups are few");
+            for e in 1..=sub.servers {
+                let delta = exact.delta[e] - sub.unreachable;
+                let unlimited = || 1_000_000_000;
+                match search(&sub, e, -1.0, &mut unlimited()) {
+                    Search::Best(share, groups) => {
+                        let servers: usize = groups.iter().map(|&g| sub.members[g].len()).sum();
+                        assert!(servers >= e && (sub.cut_off(&groups) - share).abs() < 1e-12, "seed {seed}, e = {e}");
+                        assert!((share - delta).abs() < 1e-11, "seed {seed}, e = {e}: {share}, {delta}");
+                    }
+                    other => panic!("seed {seed}, e = {e}: {other:?}"),
+                }
+                assert_eq!(search(&sub, e, delta, &mut unlimited()), Search::IncumbentIsBest);
+                let below = search(&sub, e, delta - 1e-6, &mut unlimited());
+                improved += usize::from(matches!(below, Search::Best(..)));
+            }
+        }
+        assert!(improved > 1_000, "{improved}");
+    }
+
+    #[test]
+    fn a_budget_that_runs_out_is_said() {
+        let sub = random(3, 11, 11);
+        let mut budget = 5;
+        assert_eq!(search(&sub, sub.servers / 2, -1.0, &mut budget), Search::Unfinished);
+    }
+}

@@ -173,3 +173,92 @@ impl Knapsack {
         self.sums.get(at).map_or(p, |&(next_q, next_p)| p + (next_p - p) * (weight - q) / (next_q - q))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::exact::Exact;
+    use super::super::subgraph::random;
+    use super::*;
+
+    /// Kernels of a graph: balanced for the shares, and for weights that have nothing to do with them.
+    fn kernels(sub: &Subgraph) -> [Kernel; 2] {
+        let odd: Vec<f64> = (0..sub.shares.len()).map(|port| if port % 3 == 2 { 0.0 } else { 1.0 }).collect();
+        [&sub.shares, &odd].map(|weight| Kernel::balanced(sub, weight).expect("weights are not all 0"))
+    }
+
+    /// How often bounds lie below `delta`, over random graphs, all of their kernels and all `e`.
+    fn violations(bounds: impl Fn(&Subgraph, &Kernel) -> Vec<f64>) -> (usize, usize) {
+        let (mut violations, mut cases) = (0, 0);
+        for seed in 0..400 {
+            let sub = random(seed, 10, 10);
+            let exact = Exact::new(&sub).expect("10 groups are few");
+            for kernel in kernels(&sub) {
+                let bounds = bounds(&sub, &kernel);
+                assert_eq!(bounds.len(), exact.delta.len());
+                cases += bounds.len() - 1;
+                violations += (1..bounds.len()).filter(|&e| bounds[e] < exact.delta[e] - 1e-11).count();
+            }
+        }
+        (violations, cases)
+    }
+
+    /// The second singular value squared, as it is to be.
+    fn phi(sub: &Subgraph, kernel: &Kernel) -> f64 {
+        kernel.second_singular_value_squared(sub)
+    }
+
+    #[test]
+    fn every_kernel_bounds_delta() {
+        let (violations, cases) = violations(|sub, kernel| kernel.profile(sub, phi(sub, kernel)));
+        assert!(violations == 0 && cases > 3_000, "{violations} of {cases}");
+    }
+
+    #[test]
+    fn wrong_forms_are_caught() {
+        // v as the sum of the e largest nu.
+        let largest = |sub: &Subgraph, kernel: &Kernel| {
+            let mut wrong = kernel.clone();
+            let mut each: Vec<f64> = wrong.group_law.clone();
+            each.sort_by(|a, b| b.total_cmp(a));
+            // All groups are single servers: prefix sums from the top instead of from the bottom.
+            let knapsack = Knapsack::new(&sub.shares, &wrong.port_law);
+            wrong.group_law = each;
+            let phi = phi(sub, kernel);
+            let mut v = 0.0;
+            let tops = wrong.group_law.iter().map(|nu| {
+                v += nu;
+                let x = phi * (1.0 - v).max(0.0);
+                sub.unreachable + knapsack.largest(x / (x + v))
+            });
+            std::iter::once(1.0).chain(tops).collect()
+        };
+        let too_small = |sub: &Subgraph, kernel: &Kernel| kernel.profile(sub, 0.8 * phi(sub, kernel));
+        let forgets = |sub: &Subgraph, kernel: &Kernel| {
+            kernel.profile(sub, phi(sub, kernel)).into_iter().map(|bound| bound - sub.unreachable).collect()
+        };
+        let in_q = |sub: &Subgraph, kernel: &Kernel| {
+            let mut wrong = sub.clone();
+            wrong.shares = kernel.port_law.iter().map(|q| q * sub.reachable()).collect();
+            kernel.profile(&wrong, phi(sub, kernel))
+        };
+        for (name, (violations, cases)) in [
+            ("the e largest", violations(largest)),
+            ("a singular value too small", violations(too_small)),
+            ("without the unreachable", violations(forgets)),
+            ("port weights for arrival shares", violations(in_q)),
+        ] {
+            assert!(violations > 10, "{name}: {violations} of {cases}");
+        }
+    }
+
+    #[test]
+    fn the_singular_value_is_right_where_it_is_known() {
+        // Two ports, each spread evenly over its two of three servers: S S^T has rows (3/4, 1/4), so phi^2 is 1/2.
+        let graph = crate::max_flow::Bipartite::new(vec![0, 2, 4], vec![0, 1, 1, 2], 3);
+        let members = (0..3).map(|r| vec![shortline_core::ServerId::new(r)]).collect();
+        let sub = Subgraph { shares: vec![0.5, 0.5], unreachable: 0.0, members, graph, servers: 3 };
+        let kernel = Kernel::new(&sub, &sub.shares, &[1.0; 3]).expect("weights are not all 0");
+        let phi = phi(&sub, &kernel);
+        assert!((0.5..0.52).contains(&phi), "{phi}");
+    }
+}

@@ -133,3 +133,27 @@ impl Subgraph {
         self.shares.iter().sum()
     }
 }
+
+/// A random graph of up to so many servers and ports, of rates over two decades, with an unreachable share now and then.
+#[cfg(test)]
+pub(crate) fn random(seed: u64, servers: u32, ports: u32) -> Subgraph {
+    use rand::{RngExt, SeedableRng};
+    use shortline_core::random::Generator;
+
+    let mut rng = Generator::seed_from_u64(seed);
+    let servers = rng.random_range(1..=servers);
+    let density = rng.random_range(0.1..0.8);
+    let (mut starts, mut heads, mut shares) = (vec![0], vec![], vec![]);
+    for _ in 0..rng.random_range(1..=ports) {
+        let certain = rng.random_range(0..servers);
+        heads.extend((0..servers).filter(|&r| r == certain || rng.random_bool(density)));
+        starts.push(index(heads.len()));
+        shares.push(100_f64.powf(rng.random::<f64>()));
+    }
+    let unreachable = if rng.random_bool(0.2) { 0.1 } else { 0.0 };
+    let scale = (1.0 - unreachable) / shares.iter().sum::<f64>();
+    shares.iter_mut().for_each(|share| *share *= scale);
+    let members: Vec<Vec<ServerId>> = (0..servers).map(|r| vec![ServerId::new(r as usize)]).collect();
+    let graph = Bipartite::new(starts, heads, members.len());
+    Subgraph { shares, unreachable, servers: members.len(), members, graph }
+}
