@@ -11,4 +11,5 @@ mod policy_stability;
 mod pooled_bound;
 mod rules;
 mod sensitivity;
+mod sparsity;
 mod stability;
