@@ -111,12 +111,13 @@ pub(super) fn at_rest(
         };
         classes.iter().zip(&tier_of).map(of_class).collect()
     };
-    let taken = |rest: &[ClassAtRest]| -> f64 { rest.iter().zip(classes).map(|(rest, class)| rest.taken_per_s(class)).sum() };
+    let taken =
+        |rest: &[ClassAtRest]| -> f64 { rest.iter().zip(classes).map(|(rest, class)| rest.taken_per_s(class)).sum() };
     // The first tier beyond which there are no jobs left to place.
     let t = (0..count).find(|&t| taken(&rest(t + 1, 0.0)) > arrivals_per_s).unwrap_or(count - 1);
     let mut low = 0.0;
     let mut high = arrivals_per_s;
-    while taken(&rest(t, high)) < arrivals_per_s && high < 1e300 {
+    while taken(&rest(t, high)) < arrivals_per_s && high < 1e30 * arrivals_per_s {
         low = high;
         high *= 2.0;
     }
@@ -134,6 +135,19 @@ pub(super) fn at_rest(
 }
 
 impl ClassAtRest {
+    /// Fraction of servers with 1, 2, ... jobs or more.
+    pub(super) fn occupancy(&self) -> Vec<f64> {
+        let mut from_above: Vec<f64> = Vec::with_capacity(self.fewest + self.law.len());
+        let mut sum = 0.0;
+        for p in self.law[1..].iter().rev() {
+            sum += p;
+            from_above.push(sum);
+        }
+        from_above.extend(vec![1.0; self.fewest]);
+        from_above.reverse();
+        from_above
+    }
+
     /// Jobs per second, per server of the fleet: those completed, and those that full servers turn away.
     fn taken_per_s(&self, class: &ServerClass) -> f64 {
         let of_level = |(j, (p, births)): (usize, (&f64, &f64))| {

@@ -3,7 +3,7 @@
 use super::class::{ServerClass, Tail};
 use super::ports::Sampling;
 use super::preference::{Preference, Tiers};
-use super::{everything, MeanField};
+use super::{MeanField, everything};
 
 /// The equation with so many levels written out per class.
 #[derive(Clone, Debug)]
@@ -119,7 +119,11 @@ impl<'a> Field<'a> {
         let (mut cell, mut unknown) = (0, 0);
         for ((class, &top), tail) in self.classes.iter().zip(&self.top).zip(tails) {
             for jobs in 1..=top {
-                let stays = if jobs < top { flows.masses[cell + jobs] } else { flows.masses[cell + top] * (1.0 - tail.beyond()) };
+                let stays = if jobs < top {
+                    flows.masses[cell + jobs]
+                } else {
+                    flows.masses[cell + top] * (1.0 - tail.beyond())
+                };
                 let completed = stays * class.service_per_s(jobs);
                 dx[unknown + jobs - 1] = (flows.into[cell + jobs - 1] - completed) / class.share;
             }

@@ -1,8 +1,8 @@
 //! Where the equation comes to rest.
 //!
-//! **Finitely many servers seen.** Pseudo-transient continuation: implicit Euler steps `(1/tau - J) d = f(x)` from the
-//! empty fleet, whose step `tau` grows as `f` falls, and which end as Newton's iteration (C. T. Kelley, D. E. Keyes,
-//! 1998). So the point found is the one to which the fleet fills. `J` is taken by differences.
+//! **Finitely many servers seen.** Pseudo-transient continuation: implicit Euler steps `(1/tau - J) d = f(x)`, whose step
+//! `tau` grows as `f` falls, and which end as Newton's iteration (C. T. Kelley, D. E. Keyes, 1998), from the fixed point of
+//! the limit of all servers seen, or if that fails from the empty fleet. `J` is taken by differences.
 //!
 //! Unbounded buffers: levels above `top` are not told apart, that is, all servers with `top` jobs or more get jobs at the
 //! same rate, and then their law is geometric. For `random`, `jiq` and `jfiq` this is exact; else `top` is doubled until
@@ -27,7 +27,7 @@ const MOST_CELLS: usize = 5_000_000;
 /// Change of mean jobs (relative) and of the blocking probability on doubling `top`, below which it is enough.
 const ENOUGH: f64 = 1e-11;
 /// Most steps of the continuation.
-const MOST_STEPS: usize = 500;
+const MOST_STEPS: usize = 1000;
 /// Derivative at rest, over the fastest rate: what rounding leaves.
 const AT_REST: f64 = 1e-14;
 /// The same, at which a point that no longer improves is accepted.
@@ -50,8 +50,11 @@ fn by_iteration(model: &MeanField, preference: Preference) -> Result<SteadyState
     let mut levels = slots + LEVELS;
     let mut before: Option<(Vec<Vec<f64>>, SteadyState)> = None;
     loop {
-        let top: Vec<usize> =
-            model.classes.iter().map(|class| class.buffer.map_or(levels, |buffer| levels.min(buffer as usize))).collect();
+        let top: Vec<usize> = model
+            .classes
+            .iter()
+            .map(|class| class.buffer.map_or(levels, |buffer| levels.min(buffer as usize)))
+            .collect();
         let field = Field::new(model, preference, top, true);
         if field.unknowns() > MOST_UNKNOWNS {
             let reached = before.map_or(f64::INFINITY, |(_, state)| state.truncation_error);
@@ -64,11 +67,16 @@ fn by_iteration(model: &MeanField, preference: Preference) -> Result<SteadyState
                 ),
             });
         }
-        let start = before.as_ref().map_or(vec![], |(x, _)| x.clone());
-        let (x, residual) = come_to_rest(&field, &start)?;
+        let (x, residual) = match &before {
+            Some((start, _)) => come_to_rest(&field, start)?,
+            // A fleet whose jobs see many servers fills along a path with sharp bends, but ends near the limit.
+            None => come_to_rest(&field, &near_the_limit(model, preference, &field.top))
+                .or_else(|_| come_to_rest(&field, &[]))?,
+        };
         let mut state = SteadyState::of(model, &field, &x, residual);
         let tails = field.tails(&field.flows(&x));
-        if let Some(m) = tails.iter().position(|tail| tail.further.is_none() && tail.ratio >= GROWS) {
+        let growing = tails.iter().position(|tail| tail.further.is_none() && tail.ratio >= GROWS);
+        if let (Some(m), Preference::None | Preference::Idle { .. }) = (growing, preference) {
             return Err(model.grows(m));
         }
         let is_written_out = model.classes.iter().zip(&field.top).all(|(class, &top)| class.is_full(top));
@@ -80,13 +88,20 @@ fn by_iteration(model: &MeanField, preference: Preference) -> Result<SteadyState
             let jobs = (state.mean_jobs - former.mean_jobs).abs() / state.mean_jobs.max(f64::MIN_POSITIVE);
             let blocked = (state.blocking_probability - former.blocking_probability).abs();
             state.truncation_error = jobs.max(blocked);
-            if state.truncation_error <= ENOUGH {
+            if state.truncation_error <= ENOUGH && growing.is_none() {
                 return Ok(state);
             }
         }
         before = Some((field.by_class(&x).into_iter().map(<[f64]>::to_vec).collect(), state));
         levels *= 2;
     }
+}
+
+/// The fixed point of the limit of all servers seen, in so many levels.
+fn near_the_limit(model: &MeanField, preference: Preference, top: &[usize]) -> Vec<Vec<f64>> {
+    let tiers = Tiers::new(preference, &model.classes, top);
+    let (rest, _) = everything::at_rest(model.arrivals_per_server_s(), &model.classes, &tiers, top);
+    rest.iter().map(ClassAtRest::occupancy).collect()
 }
 
 /// From `start` (by class, as far as known; else empty) to rest; with the largest derivative left, over the fastest rate.
@@ -102,13 +117,13 @@ fn come_to_rest(field: &Field<'_>, start: &[Vec<f64>]) -> Result<(Vec<f64>, f64)
         field.derivative(x, &mut dx);
         dx
     };
-    let size = |dx: &[f64]| dx.iter().map(|d| d.abs()).fold(0.0, f64::max) / scale;
+    let size = |dx: &[f64]| dx.iter().map(|d| d.abs()).fold(0.0, |a, b| if a >= b { a } else { b }) / scale;
     let mut dx = derivative(&x);
     let mut tau = 1.0 / scale;
     let mut stuck = 0;
     for _ in 0..MOST_STEPS {
         let rest = size(&dx);
-        if rest <= AT_REST || (rest <= NEARLY_AT_REST && stuck > 3) {
+        if rest <= AT_REST || (rest <= NEARLY_AT_REST && stuck > 2) {
             return Ok((x, rest));
         }
         let step = newton_step(&x, &dx, tau, derivative);
@@ -123,7 +138,7 @@ fn come_to_rest(field: &Field<'_>, start: &[Vec<f64>]) -> Result<(Vec<f64>, f64)
             stuck += usize::from(rest <= NEARLY_AT_REST);
             continue;
         }
-        stuck += usize::from(next_rest > 0.5 * rest);
+        stuck += usize::from(rest <= NEARLY_AT_REST && next_rest > 0.5 * rest);
         tau *= (rest / next_rest.max(f64::MIN_POSITIVE)).clamp(1.5, 1e4);
         tau = tau.min(1e15 / scale);
         (x, dx) = (next, next_dx);

@@ -24,15 +24,8 @@ const STAGES: [[f64; NODES - 1]; NODES - 1] = [
     [35.0 / 384.0, 0.0, 500.0 / 1113.0, 125.0 / 192.0, -2187.0 / 6784.0, 11.0 / 84.0],
 ];
 /// Solution of order 5 less that of order 4.
-const ERROR: [f64; NODES] = [
-    71.0 / 57600.0,
-    0.0,
-    -71.0 / 16695.0,
-    71.0 / 1920.0,
-    -17253.0 / 339_200.0,
-    22.0 / 525.0,
-    -1.0 / 40.0,
-];
+const ERROR: [f64; NODES] =
+    [71.0 / 57600.0, 0.0, -71.0 / 16695.0, 71.0 / 1920.0, -17253.0 / 339_200.0, 22.0 / 525.0, -1.0 / 40.0];
 
 /// An integration that can be stopped at given times.
 #[derive(Clone, Debug)]

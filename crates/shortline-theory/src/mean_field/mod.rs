@@ -66,9 +66,9 @@ use shortline_core::Fleet;
 use shortline_core::fleet::settings::{Arrivals, Discipline, Overflow, SizeLaw};
 use shortline_core::policy::PolicySpec;
 
+use crate::TheoryError;
 use crate::model::Model;
 use crate::reduced::arrival_rates;
-use crate::TheoryError;
 pub use class::ServerClass;
 pub use ports::Basis;
 use ports::Sampling;

@@ -51,7 +51,9 @@ impl Basis {
             (true, 10..) => "about 3 % in mean jobs up to load 0.98 on random graphs like this one",
             (false, 50..) => "about 2 % in mean jobs up to load 0.98 on random graphs like this one",
             (false, 20..) => "about 2 % in mean jobs up to load 0.9, 5 % at 0.98, on random graphs like this one",
-            (false, 10..) => "about 3 % in mean jobs at load 0.7, 9 % at 0.9, 16 % at 0.98 on random graphs like this one",
+            (false, 10..) => {
+                "about 3 % in mean jobs at load 0.7, 9 % at 0.9, 16 % at 0.98 on random graphs like this one"
+            }
             (_, ..10) => "not known: the degree is below 10",
         };
         Some(format!(
@@ -77,7 +79,8 @@ pub(super) fn of_fleet(
         share_of_row[row] += rate / total;
         row_of[row] = Some(l);
     }
-    let rows: Vec<(usize, f64)> = row_of.into_iter().zip(share_of_row).filter_map(|(l, share)| Some((l?, share))).collect();
+    let rows: Vec<(usize, f64)> =
+        row_of.into_iter().zip(share_of_row).filter_map(|(l, share)| Some((l?, share))).collect();
     let degree = |l: usize| fleet.graph().degree(l);
     let is_complete = rows.iter().all(|&(l, _)| degree(l) == servers);
     let unevenness = if is_complete { 0.0 } else { unevenness(fleet, &rows, servers) };

@@ -98,7 +98,7 @@ impl Tiers {
         keyed.sort_by(|(a, _), (b, _)| a.0.total_cmp(&b.0));
         for i in 1..keyed.len() {
             let before = keyed[i - 1].0.0;
-            if speeds_equal(before, keyed[i].0.0) {
+            if keyed[i].0.0.is_finite() && speeds_equal(before, keyed[i].0.0) {
                 keyed[i].0.0 = before;
             }
         }

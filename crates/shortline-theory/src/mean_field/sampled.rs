@@ -40,7 +40,10 @@ impl Samples {
 
     /// Probability that all servers of a job's sample are among fractions `among` of the servers, by pool.
     pub(super) fn all_among(&self, among: [f64; 2]) -> f64 {
-        self.samples.iter().map(|sample| sample.share * (0..2).map(|p| self.power(sample, among, p)).product::<f64>()).sum()
+        self.samples
+            .iter()
+            .map(|sample| sample.share * (0..2).map(|p| self.power(sample, among, p)).product::<f64>())
+            .sum()
     }
 
     /// Jobs per second into each cell, by cell index, per server of the fleet. `masses`: fraction of servers by cell.
@@ -87,13 +90,15 @@ fn power(base: f64, k: u32) -> f64 {
     i32::try_from(k).map_or_else(|_| base.powf(f64::from(k)), |k| base.powi(k))
 }
 
-/// `(a^k - (a - m)^k) / m`, without cancellation; its limit `k a^(k-1)` for `m = 0`.
+/// `(a^k - (a - m)^k) / m`, without cancellation; its limit `k a^(k-1)` for `m = 0`. Negative `m` occur where derivatives are
+/// taken by differences.
 fn secant(a: f64, m: f64, k: u32) -> f64 {
     match k {
         0 => 0.0,
         1 => 1.0,
+        _ if m < 0.0 => secant(a - m, -m, k),
         _ if a <= 0.0 => 0.0,
-        _ if m.abs() < 1e-300 => f64::from(k) * power(a, k - 1),
+        _ if m < 1e-300 => f64::from(k) * power(a, k - 1),
         _ => power(a, k) * -(f64::from(k) * (-(m / a).min(1.0)).ln_1p()).exp_m1() / m,
     }
 }

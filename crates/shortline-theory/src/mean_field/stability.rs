@@ -18,8 +18,7 @@ impl MeanField {
     /// # Errors
     /// [`TheoryError::NoSteadyState`] if some set of servers gets more jobs than it can complete.
     pub(super) fn check_is_stable(&self) -> Result<(), TheoryError> {
-        let mut unbounded: Vec<usize> =
-            (0..self.classes.len()).filter(|&m| self.classes[m].buffer.is_none()).collect();
+        let mut unbounded: Vec<usize> = (0..self.classes.len()).filter(|&m| self.classes[m].buffer.is_none()).collect();
         unbounded.sort_by(|&a, &b| self.classes[a].capacity_per_s().total_cmp(&self.classes[b].capacity_per_s()));
         let Sampling::Random(samples) = &self.sampling else {
             return if unbounded.len() == self.classes.len() { self.check_set(&unbounded, 1.0) } else { Ok(()) };

@@ -1,9 +1,9 @@
 //! What the mean field says about a fleet at rest.
 
+use super::MeanField;
 use super::class::ServerClass;
 use super::everything::ClassAtRest;
 use super::field::Field;
-use super::MeanField;
 
 /// The fixed point of the mean field, for the fleet at hand: fractions of servers times their numbers.
 #[derive(Clone, PartialEq, Debug)]
@@ -107,18 +107,8 @@ impl SteadyState {
             for (j, (p, births)) in rest.law.iter().zip(&rest.births_per_s).enumerate() {
                 sums.count(class, fewest + j, class.share * p * births);
             }
-            let mut occupancy = vec![1.0; fewest];
-            let above: Vec<f64> = rest.law[1..]
-                .iter()
-                .rev()
-                .scan(0.0, |sum, p| {
-                    *sum += p;
-                    Some(*sum)
-                })
-                .collect();
-            occupancy.extend(above.into_iter().rev());
-            let busy: f64 =
-                rest.law.iter().enumerate().map(|(j, p)| p * class.service_per_s(fewest + j)).sum::<f64>();
+            let occupancy = rest.occupancy();
+            let busy: f64 = rest.law.iter().enumerate().map(|(j, p)| p * class.service_per_s(fewest + j)).sum::<f64>();
             let state = ClassState {
                 class: *class,
                 mean_jobs: occupancy.iter().sum(),

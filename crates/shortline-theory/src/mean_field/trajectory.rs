@@ -1,10 +1,10 @@
 //! The mean field in time: how a fleet fills, or comes back from a given state.
 
+use super::MeanField;
 use super::field::Field;
 use super::integrate::Integrator;
 use super::preference::Preference;
 use super::steady::ClassState;
-use super::MeanField;
 use crate::TheoryError;
 
 /// Levels written out at first, beyond those of the start.
