@@ -5,6 +5,7 @@ mod engines;
 mod exact;
 mod fleets;
 mod growth;
+mod mean_field;
 mod queues;
 mod refusals;
 mod reproducible;

@@ -21,7 +21,7 @@ use crate::TheoryError;
 /// Levels written out at first, beyond the slots.
 const LEVELS: usize = 12;
 /// Most levels, of all classes together, that the iteration is tried with.
-const MOST_UNKNOWNS: usize = 1_000;
+const MOST_UNKNOWNS: usize = 500;
 /// Most cells of the closed form.
 const MOST_CELLS: usize = 5_000_000;
 /// Change of mean jobs (relative) and of the blocking probability on doubling `top`, below which it is enough.
