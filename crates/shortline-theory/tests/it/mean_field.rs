@@ -449,7 +449,7 @@ fn near_load_1_and_for_large_buffers_the_fixed_point_is_still_found() {
 #[test]
 fn random_fleets_have_a_fixed_point_or_queues_that_grow() {
     let (mut solved, mut given_up) = (0, Vec::new());
-    for seed in 0..60 {
+    for seed in 0..24 {
         let mut rng = Generator::seed_from_u64(seed);
         let mut build = Build::servers(&[]);
         let (mut servers, mut capacity) = (0, 0.0);
@@ -488,7 +488,7 @@ fn random_fleets_have_a_fixed_point_or_queues_that_grow() {
             }
         }
     }
-    assert!(solved > 300 && given_up.len() <= 2, "{solved}, {given_up:#?}");
+    assert!(solved > 120 && given_up.len() <= 1, "{solved}, {given_up:#?}");
 }
 
 #[test]
