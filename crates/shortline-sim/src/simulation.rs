@@ -345,7 +345,11 @@ impl Simulation {
             }
             _ if self.threads.is_some_and(|threads| !(1..=MOST_THREADS).contains(&threads)) => {
                 let threads = self.threads.unwrap_or(0) as f64;
-                fault("the number of threads", threads, "from 1 to 1024; replications run on them, at most 32 at a time")
+                fault(
+                    "the number of threads",
+                    threads,
+                    "from 1 to 1024; replications run on them, at most 32 at a time",
+                )
             }
             _ if !(self.load_factor > 0.0 && self.load_factor.is_finite()) => {
                 fault("the load factor", self.load_factor, "positive and finite")
