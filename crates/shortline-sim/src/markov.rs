@@ -112,12 +112,12 @@ impl<P: Policy> MarkovChain<P> {
 }
 
 impl<P: Policy> Chain for MarkovChain<P> {
-    fn run(&mut self, events: u64) {
+    fn run(&mut self, events: u64, ticks: u64) -> u64 {
         let (clock, model) = (&*self.clock, &*self.model);
         let (fleet, tally, dispatcher) = (&*model.fleet, &mut self.tally, &mut self.dispatcher);
         let (job_types, mut choices) = (fleet.job_type_count(), self.choices.clone());
         let (mut left, mut tick_count) = (events, 0_u64);
-        while left > 0 {
+        while left > 0 && tick_count < ticks {
             if self.ticks.draw(|words| clock.table.draw(words.next_u64())) && clock.is_large() {
                 clock.read_ahead(model, dispatcher.state(), tally, self.ticks.ahead());
             }
@@ -154,8 +154,9 @@ impl<P: Policy> Chain for MarkovChain<P> {
         }
         self.choices = choices;
         tally.ticks += tick_count;
-        self.progress.events += events;
+        self.progress.events += events - left;
         self.progress.time_s += tick_count as f64 / clock.rate;
+        events - left
     }
 
     fn forget(&mut self) {

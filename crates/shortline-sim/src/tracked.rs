@@ -10,6 +10,11 @@
 //! **Lines.** A job that waits in front keeps its arrival time with its ticket; `queue_timeout_s` cancels the ticket
 //! when its time has come, between two ticks.
 //!
+//! **Few jobs.** Where most ticks would meet idle servers, only the slots in service tick, all at the largest rate of the
+//! fleet: from `n` busy slots on, the next tick comes after an exponential time of rate `Lambda + n largest`, is an
+//! arrival with probability `Lambda` over that, and else is at one of the `n`, each as likely. The policies of a run then
+//! share arrivals no longer.
+//!
 //! **Occupancy.** Time averages, one addition per change of a server.
 
 use std::collections::VecDeque;
@@ -34,6 +39,8 @@ pub(crate) struct ThinnedClock {
     rate: f64,
     /// Largest service rate of one slot, by server.
     largest: Vec<f64>,
+    /// Where most ticks would meet idle servers.
+    sparse: Option<Sparse>,
     /// Mean size by job type.
     sizes: Vec<f64>,
     /// By server type.
@@ -49,11 +56,25 @@ impl ThinnedClock {
         Self {
             rate: weights.iter().sum(),
             table: Alias::new(&weights),
+            sparse: model.is_sparse().then(|| Sparse {
+                arrivals: Alias::new(&model.arrival_rates),
+                arrival_rate: model.arrival_rate,
+                largest: largest.iter().copied().fold(0.0, f64::max),
+            }),
             largest,
             sizes: fleet.job_types().map(|l| fleet.size(l)).collect(),
             slots: fleet.server_types().map(|m| model.slots(m)).collect(),
         }
     }
+}
+
+/// Ticks of arrivals and of slots in service alone.
+#[derive(Debug)]
+struct Sparse {
+    arrivals: Alias,
+    arrival_rate: f64,
+    /// Largest service rate of a slot of the fleet.
+    largest: f64,
 }
 
 /// One replication.
@@ -76,6 +97,8 @@ struct Rest {
     events: u64,
     /// Jobs at each server: first those in service, then those that wait, in the order they came.
     jobs: Vec<VecDeque<Job>>,
+    /// The server of each job in service, where only these tick.
+    busy: Vec<ServerId>,
     timeout_s: Option<f64>,
     /// When which ticket gives up, in the order of time; tickets that were served since are among them.
     deadlines: VecDeque<(f64, Ticket, usize)>,
@@ -109,6 +132,7 @@ impl<P: Policy> TrackedChain<P> {
             now_s: 0.0,
             events: 0,
             jobs: vec![VecDeque::new(); fleet.server_count()],
+            busy: Vec::new(),
             timeout_s: fleet.settings().lines.timeout_s,
             deadlines: VecDeque::new(),
             tally: Tally::new(model, 0.0),
@@ -149,21 +173,46 @@ impl<P: Policy> TrackedChain<P> {
         if rate < largest && unit(&mut self.choices) * largest >= rate {
             return false;
         }
-        self.rest.leave(server, slot, slots as usize);
+        self.complete(server, slot, slots as usize);
+        true
+    }
+
+    /// A tick at a slot in service, number `number` of those; whether it completes its job.
+    fn serve_busy(&mut self, number: usize, largest: f64) -> bool {
+        let server = self.rest.busy[number];
+        let slots = self.rest.clock.slots[self.rest.model.fleet.server_type(server).index()] as usize;
+        let jobs = &self.rest.jobs[server.index()];
+        let in_service = jobs.len().min(slots);
+        let slot = below(&mut self.choices, u32::try_from(in_service).expect("slots are counted in 32 bits")) as usize;
+        let rate = self.rest.rate(jobs[slot].job_type as usize, server);
+        if rate < largest && unit(&mut self.choices) * largest >= rate {
+            return false;
+        }
+        if jobs.len() <= slots {
+            self.rest.busy.swap_remove(number);
+        }
+        self.complete(server, slot, slots);
+        true
+    }
+
+    fn complete(&mut self, server: ServerId, slot: usize, slots: usize) {
+        self.rest.leave(server, slot, slots);
         if let Some(Started { job: arrived_s, job_type, server, .. }) = self.dispatcher.complete(server) {
             self.rest.join(server, job_type.index(), arrived_s);
         }
-        true
     }
 
     /// When the next tick is, seen from now.
     fn next_tick_s(&mut self) -> f64 {
-        let rate = self.rest.clock.rate;
-        self.rest.now_s + self.gaps.next(|words| -unit(words).ln() / rate)
+        let rate = self.rest.tick_rate();
+        self.rest.now_s + self.gaps.next(|words| -unit(words).ln()) / rate
     }
 
     /// A tick: whether it is an event.
     fn tick(&mut self) -> bool {
+        if self.rest.clock.sparse.is_some() {
+            return self.sparse_tick();
+        }
         let job_types = self.rest.model.fleet.job_type_count();
         let table = &self.rest.clock.table;
         let outcome = self.ticks.next(|words| table.draw(words.next_u64())) as usize;
@@ -172,6 +221,21 @@ impl<P: Policy> TrackedChain<P> {
             return true;
         }
         self.serve(ServerId::new(outcome - job_types))
+    }
+
+    /// The same, where only slots in service tick.
+    fn sparse_tick(&mut self) -> bool {
+        let sparse = self.rest.clock.sparse.as_ref().expect("the caller saw that only slots in service tick");
+        let at = unit(&mut self.choices) * self.rest.tick_rate() - sparse.arrival_rate;
+        if at < 0.0 {
+            let job_type = self.ticks.next(|words| sparse.arrivals.draw(words.next_u64()));
+            self.arrive(job_type as usize);
+            return true;
+        }
+        // Rounding may lead beyond the last.
+        let largest = sparse.largest;
+        let number = ((at / largest) as usize).min(self.rest.busy.len() - 1);
+        self.serve_busy(number, largest)
     }
 
     /// Time passes without a tick; those whose time is up give up.
@@ -209,6 +273,14 @@ impl Rest {
         fleet.rate(JobTypeId::new(job_type), fleet.server_type(server)) / self.clock.sizes[job_type]
     }
 
+    /// Ticks per second as things are.
+    fn tick_rate(&self) -> f64 {
+        match &self.clock.sparse {
+            Some(sparse) => sparse.arrival_rate + self.busy.len() as f64 * sparse.largest,
+            None => self.clock.rate,
+        }
+    }
+
     fn join(&mut self, server: ServerId, job_type: usize, arrived_s: f64) {
         self.changes(server);
         let m = self.model.fleet.server_type(server);
@@ -218,6 +290,9 @@ impl Rest {
             job_type: u32::try_from(job_type).expect("job types are numbered in 32 bits"),
         });
         if jobs.len() <= self.clock.slots[m.index()] as usize {
+            if self.clock.sparse.is_some() {
+                self.busy.push(server);
+            }
             self.start(server, job_type, arrived_s);
         }
     }
@@ -309,14 +384,16 @@ impl<P: Policy> Walk for TrackedChain<P> {
 }
 
 impl<P: Policy> Chain for TrackedChain<P> {
-    fn run(&mut self, events: u64) {
-        let mut left = events;
-        while left > 0 {
+    fn run(&mut self, events: u64, ticks: u64) -> u64 {
+        let (mut left, mut tick_count) = (events, 0);
+        while left > 0 && tick_count < ticks {
             let next_s = self.next_tick_s();
             self.pass_until(next_s);
             left -= u64::from(self.tick());
+            tick_count += 1;
         }
-        self.rest.events += events;
+        self.rest.events += events - left;
+        events - left
     }
 
     fn forget(&mut self) {
@@ -354,7 +431,7 @@ impl<P: Policy> Chain for TrackedChain<P> {
             job_types: tally.job_types.clone(),
             law: Law::Measured(tally.measured.clone()),
             occupancy,
-            mean_line: tally.line_area_s / time_s,
+            line_area_s: tally.line_area_s,
         }
     }
 }

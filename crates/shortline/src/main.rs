@@ -12,7 +12,7 @@ mod split;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -40,7 +40,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
+    let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),
         Command::Replay(args) => replay::run(&args),
@@ -50,6 +51,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// The command line. Negative numbers are values in every command, so that `--load -1` is told what is wrong with it.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|command| command.allow_negative_numbers(true))
 }
 
 /// A tokio runtime for the commands that serve or send.
