@@ -7,6 +7,7 @@ mod fluid_bound;
 mod graph_bound;
 mod guarantee;
 mod linear_programs;
+mod mean_field;
 mod policy_stability;
 mod pooled_bound;
 mod rules;
