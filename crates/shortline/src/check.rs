@@ -8,6 +8,7 @@
 
 mod advice;
 mod bounds;
+mod connectivity;
 mod figures;
 mod fleet;
 mod model;
@@ -46,6 +47,10 @@ pub(crate) struct Args {
     /// Scale all arrival rates to this offered load
     #[arg(long)]
     load: Option<f64>,
+    /// Slack of every job type and loss of every server, not only of the bottleneck and the 100 worst; witnesses with
+    /// their names
+    #[arg(long)]
+    all: bool,
     /// Names and rows shown of each long list; JSON always has all that was computed
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
@@ -68,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(load) => simulate::at_load(&loaded.fleet, load)?,
         None => loaded.fleet,
     };
-    let report = Report::of(&fleet, &loaded.warnings, &policies, &progress);
+    let report = Report::of(&fleet, &loaded.warnings, &policies, args.all, &progress);
     progress.bar.finish_and_clear();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report).map_err(Failure::run)?);

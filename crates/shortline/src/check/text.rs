@@ -3,6 +3,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::bounds::{self, BoundRow};
+use super::connectivity::ConnectivitySection;
 use super::figures::{counted, listed, or_dash, short};
 use super::fleet::{FleetSection, Spread};
 use super::model::ModelSection;
@@ -30,6 +31,10 @@ pub(super) fn page(report: &Report, top: usize) -> String {
         ("Stability by policy".to_owned(), policies_text(&report.stability.stability_by_policy)),
         ("Bounds: no policy has a shorter mean response time".to_owned(), bounds_text(&report.bounds)),
         ("Symbols of the papers".to_owned(), model_text(&report.model)),
+        (
+            "Connectivity: the share of the arrivals that some e servers have no copy of".to_owned(),
+            connectivity_text(&report.connectivity),
+        ),
         ("Problems".to_owned(), items(&report.problems)),
         ("Advice".to_owned(), items(&report.advice)),
     ];
@@ -185,6 +190,23 @@ fn model_text(model: &ModelSection) -> String {
     }
     let symbols = (!table.is_empty()).then(|| table.to_string());
     why.into_iter().chain(symbols).collect::<Vec<_>>().join("\n")
+}
+
+fn connectivity_text(section: &ConnectivitySection) -> String {
+    if let Some(why) = &section.connectivity_why {
+        return format!(" none: {why}");
+    }
+    let mut table = table(&["fastest types", "servers", "e", "at least", "at most"], 0..5);
+    for row in &section.connectivity {
+        table.add_row([
+            row.fastest_types.to_string(),
+            row.servers.to_string(),
+            row.servers_left_out.to_string(),
+            short(row.lower),
+            if row.exact { "exact".to_owned() } else { short(row.upper) },
+        ]);
+    }
+    table.to_string()
 }
 
 fn items(lines: &[String]) -> String {
