@@ -22,7 +22,7 @@ const SMALLEST_PRICE: f64 = 1e-9;
 /// bottleneck is where the dual prices are above 0.
 pub(crate) fn max_load_factor(reduced: &Reduced) -> Result<Optimum, TheoryError> {
     let program = Program::new(reduced)?;
-    let (factor, shares) = program.primal()?;
+    let (factor, shares) = program.primal(&vec![1.0; reduced.groups.len()])?;
     let (dual, port_prices, group_prices) = program.dual()?;
     if (factor - dual).abs() > LARGEST_GAP * dual {
         let why = format!("the load factor is {factor} by the primal and {dual} by the dual program");
@@ -34,7 +34,27 @@ pub(crate) fn max_load_factor(reduced: &Reduced) -> Result<Optimum, TheoryError>
         tight_ports: above_zero(&port_prices),
         tight_groups: above_zero(&group_prices),
         work_on_edge: (0..shares.len()).map(work_on_edge).collect(),
+        amounts: None,
     })
+}
+
+/// `s*` without one server of `group`.
+pub(crate) fn max_load_factor_without(reduced: &Reduced, group: usize) -> Result<f64, TheoryError> {
+    let program = Program::new(reduced)?;
+    let mut room = vec![1.0; reduced.groups.len()];
+    let servers = reduced.groups[group].servers as f64;
+    room[group] = (servers - 1.0) / servers;
+    Ok(program.unit * program.primal(&room)?.0)
+}
+
+/// Most work beyond its own that `port` can have while all others keep theirs; `-work` if they are too much alone.
+pub(crate) fn headroom(reduced: &Reduced, port: usize) -> Result<f64, TheoryError> {
+    let work = reduced.ports[port].work;
+    if work <= 0.0 {
+        return Ok(f64::INFINITY);
+    }
+    let factor = Program::new(reduced)?.largest_factor_of(port)?;
+    Ok((factor.unwrap_or(0.0) - 1.0) * work)
 }
 
 const MAX_LOAD_FACTOR: &str = "the largest load factor";
@@ -107,7 +127,8 @@ impl<'a> Program<'a> {
         terms.map(|&(_, e)| self.time[e as usize] * shares[e as usize]).sum()
     }
 
-    fn primal(&self) -> Result<(f64, Vec<f64>), TheoryError> {
+    /// `s*` in the program's unit and the shares that attain it, where groups have `room` of all of their time.
+    fn primal(&self, room: &[f64]) -> Result<(f64, Vec<f64>), TheoryError> {
         let mut variables = ProblemVariables::new();
         let shares = variables.add_vector(variable().min(0.0), self.time.len());
         let factor = variables.add(variable().min(0.0));
@@ -115,11 +136,30 @@ impl<'a> Program<'a> {
         for p in self.live_ports() {
             model.add_constraint((self.sent(p, &shares) - factor).eq(0.0));
         }
-        for g in 0..self.reduced.groups.len() {
-            model.add_constraint(self.time_at(g, &shares).leq(1.0));
+        for (g, &room) in room.iter().enumerate() {
+            model.add_constraint(self.time_at(g, &shares).leq(room));
         }
         let solution = model.solve().map_err(|error| failed(MAX_LOAD_FACTOR, &error))?;
         Ok((solution.value(factor), shares.iter().map(|&h| solution.value(h)).collect()))
+    }
+
+    /// `max sum_g h_pg` with `sum_g h_qg = 1` for the other ports; `None` if they are too much alone.
+    fn largest_factor_of(&self, port: usize) -> Result<Option<f64>, TheoryError> {
+        let mut variables = ProblemVariables::new();
+        let shares = variables.add_vector(variable().min(0.0), self.time.len());
+        let factor = self.sent(port, &shares);
+        let mut model = variables.maximise(&factor).using(microlp);
+        for p in self.live_ports().filter(|&p| p != port) {
+            model.add_constraint(self.sent(p, &shares).eq(1.0));
+        }
+        for g in 0..self.reduced.groups.len() {
+            model.add_constraint(self.time_at(g, &shares).leq(self.unit));
+        }
+        match model.solve() {
+            Ok(solution) => Ok(Some(solution.eval(&factor))),
+            Err(good_lp::ResolutionError::Infeasible) => Ok(None),
+            Err(error) => Err(failed("how far a job type can grow", &error)),
+        }
     }
 
     /// `min sum_g y_g` with `sum_p u_p = 1` and `u_p <= a_pg y_g` on edges: (optimum, `u` by port, `y` by group).

@@ -7,8 +7,11 @@
 //!
 //! * **Exact**: amounts are integers, so a maximum flow is one, and the cut that proves it adds up to the last unit.
 //!   [`Scale`] turns rates into units and says on which side it rounds.
-//! * **Incremental**: supply and room may be added between calls; the flow is kept. Opening the speed classes one by
-//!   one costs little more than opening all at once.
+//! * **Incremental**: supply and room may be added or taken away between calls; what can stay of the flow stays. Opening
+//!   the speed classes one by one costs little more than opening all at once, and a fleet that lost a server is solved
+//!   by rerouting what that server did.
+//! * **Trials**: between [`Flow::begin_trial`] and [`Flow::end_trial`] every change is noted and then taken back, at a
+//!   cost of what changed.
 //! * `O(V^2 E)` at worst; on compatibility graphs a few dozen passes over the edges. 24 bytes per edge.
 
 use std::ops::Range;
@@ -115,13 +118,29 @@ impl Scale {
 const UNREACHED: u32 = u32::MAX;
 
 /// A flow, and what is left of supplies and rooms.
-#[derive(Clone, Debug)]
-pub(crate) struct Flow<'a> {
-    graph: &'a Bipartite,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Amounts {
     supply: Vec<u64>,
     room: Vec<u64>,
     on_edge: Vec<u64>,
+}
+
+/// A flow in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow<'a> {
+    graph: &'a Bipartite,
+    amounts: Amounts,
+    /// Former values, if a trial is running.
+    former: Option<Vec<(Place, u64)>>,
     search: Search,
+}
+
+/// Where an amount stands.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Supply(usize),
+    Room(usize),
+    Edge(usize),
 }
 
 /// Levels of the last breadth-first search, and the current arcs of the depth-first search in it.
@@ -148,11 +167,17 @@ impl<'a> Flow<'a> {
     /// No flow, no supply, no room.
     pub(crate) fn new(graph: &'a Bipartite) -> Self {
         let (ports, servers) = (graph.port_count(), graph.server_count());
+        let amounts = Amounts { supply: vec![0; ports], room: vec![0; servers], on_edge: vec![0; graph.edge_count()] };
+        Self::resume(graph, amounts)
+    }
+
+    /// Goes on with the amounts of an earlier flow in the same graph.
+    pub(crate) fn resume(graph: &'a Bipartite, amounts: Amounts) -> Self {
+        let (ports, servers) = (graph.port_count(), graph.server_count());
         Self {
             graph,
-            supply: vec![0; ports],
-            room: vec![0; servers],
-            on_edge: vec![0; graph.edge_count()],
+            amounts,
+            former: None,
             search: Search {
                 port_level: vec![UNREACHED; ports],
                 server_level: vec![UNREACHED; servers],
@@ -165,21 +190,102 @@ impl<'a> Flow<'a> {
     }
 
     pub(crate) fn add_supply(&mut self, port: usize, units: u64) {
-        self.supply[port] += units;
+        self.set(Place::Supply(port), self.amounts.supply[port] + units);
     }
 
     pub(crate) fn add_room(&mut self, server: usize, units: u64) {
-        self.room[server] += units;
+        self.set(Place::Room(server), self.amounts.room[server] + units);
+    }
+
+    /// Takes supply away: what is not served first, then what flows.
+    ///
+    /// # Panics
+    /// If the port has not so much.
+    pub(crate) fn take_supply(&mut self, port: usize, units: u64) {
+        let unserved = self.amounts.supply[port].min(units);
+        self.set(Place::Supply(port), self.amounts.supply[port] - unserved);
+        let mut left = units - unserved;
+        for edge in self.graph.edges(port) {
+            if left == 0 {
+                return;
+            }
+            let back = self.amounts.on_edge[edge].min(left);
+            if back > 0 {
+                let server = self.graph.heads[edge] as usize;
+                self.set(Place::Edge(edge), self.amounts.on_edge[edge] - back);
+                self.set(Place::Room(server), self.amounts.room[server] + back);
+                left -= back;
+            }
+        }
+        assert_eq!(left, 0, "no more supply is taken than was given");
+    }
+
+    /// Takes room away: what is free first, then what is used; that becomes unserved supply of its ports.
+    ///
+    /// # Panics
+    /// If the server has not so much.
+    pub(crate) fn take_room(&mut self, server: usize, units: u64) {
+        let free = self.amounts.room[server].min(units);
+        self.set(Place::Room(server), self.amounts.room[server] - free);
+        let mut left = units - free;
+        let graph = self.graph;
+        for &(port, edge) in graph.column(server) {
+            if left == 0 {
+                return;
+            }
+            let (port, edge) = (port as usize, edge as usize);
+            let back = self.amounts.on_edge[edge].min(left);
+            if back > 0 {
+                self.set(Place::Edge(edge), self.amounts.on_edge[edge] - back);
+                self.set(Place::Supply(port), self.amounts.supply[port] + back);
+                left -= back;
+            }
+        }
+        assert_eq!(left, 0, "no more room is taken than was given");
+    }
+
+    /// From now on changes are noted.
+    pub(crate) fn begin_trial(&mut self) {
+        self.former = Some(Vec::new());
+    }
+
+    /// Takes back all changes since [`begin_trial`](Self::begin_trial).
+    pub(crate) fn end_trial(&mut self) {
+        for (place, former) in self.former.take().into_iter().flatten().rev() {
+            self.set(place, former);
+        }
+    }
+
+    fn set(&mut self, place: Place, units: u64) {
+        let amount = match place {
+            Place::Supply(port) => &mut self.amounts.supply[port],
+            Place::Room(server) => &mut self.amounts.room[server],
+            Place::Edge(edge) => &mut self.amounts.on_edge[edge],
+        };
+        let former = std::mem::replace(amount, units);
+        if let Some(log) = &mut self.former {
+            log.push((place, former));
+        }
+    }
+
+    /// Supply of a port that has not found room.
+    pub(crate) fn unserved_at(&self, port: usize) -> u64 {
+        self.amounts.supply[port]
     }
 
     /// Supply that has not found room.
     pub(crate) fn unserved(&self) -> u64 {
-        self.supply.iter().sum()
+        self.amounts.supply.iter().sum()
+    }
+
+    /// The flow as it stands.
+    pub(crate) fn into_amounts(self) -> Amounts {
+        self.amounts
     }
 
     /// Units on each edge.
     pub(crate) fn on_edges(&self) -> &[u64] {
-        &self.on_edge
+        &self.amounts.on_edge
     }
 
     /// Makes the flow a maximum flow; returns how much it grew.
@@ -187,7 +293,7 @@ impl<'a> Flow<'a> {
         let mut grown = 0;
         while self.find_levels() {
             for start in 0..self.graph.port_count() {
-                while self.supply[start] > 0 {
+                while self.amounts.supply[start] > 0 {
                     match self.push_along_a_path(start) {
                         0 => break,
                         units => grown += units,
@@ -207,7 +313,7 @@ impl<'a> Flow<'a> {
     /// Breadth-first levels from the ports with supply; whether a server with room is reached. Servers beyond the
     /// nearest room get no level.
     fn find_levels(&mut self) -> bool {
-        let Self { graph, supply, room, on_edge, search } = self;
+        let Self { graph, amounts: Amounts { supply, room, on_edge }, search, .. } = self;
         search.start(graph, supply);
         let mut depth_of_room = UNREACHED;
         let mut next = 0;
@@ -240,24 +346,26 @@ impl<'a> Flow<'a> {
     /// Pushes as much as fits along one shortest path from `start`, 0 if there is none left.
     fn push_along_a_path(&mut self, start: usize) -> u64 {
         let Some(last) = self.find_path(start) else { return 0 };
-        let path = &self.search.path;
         let end = self.graph.heads[last] as usize;
-        let narrowest = path.iter().map(|hop| self.on_edge[hop.back as usize]).min().unwrap_or(u64::MAX);
-        let units = narrowest.min(self.supply[start]).min(self.room[end]);
-        for hop in path {
-            self.on_edge[hop.out as usize] += units;
-            self.on_edge[hop.back as usize] -= units;
+        let path = std::mem::take(&mut self.search.path);
+        let narrowest = path.iter().map(|hop| self.amounts.on_edge[hop.back as usize]).min().unwrap_or(u64::MAX);
+        let units = narrowest.min(self.amounts.supply[start]).min(self.amounts.room[end]);
+        for hop in &path {
+            let (out, back) = (hop.out as usize, hop.back as usize);
+            self.set(Place::Edge(out), self.amounts.on_edge[out] + units);
+            self.set(Place::Edge(back), self.amounts.on_edge[back] - units);
         }
-        self.on_edge[last] += units;
-        self.supply[start] -= units;
-        self.room[end] -= units;
+        self.set(Place::Edge(last), self.amounts.on_edge[last] + units);
+        self.set(Place::Supply(start), self.amounts.supply[start] - units);
+        self.set(Place::Room(end), self.amounts.room[end] - units);
+        self.search.path = path;
         units
     }
 
     /// Depth-first search along current arcs for a server with room. Leaves the path's hops in `search.path` and
     /// returns its last edge. An arc that leads nowhere is passed for the rest of the phase.
     fn find_path(&mut self, start: usize) -> Option<usize> {
-        let Self { graph, room, on_edge, search, .. } = self;
+        let Self { graph, amounts: Amounts { room, on_edge, .. }, search, .. } = self;
         search.path.clear();
         let mut port = start;
         loop {
@@ -379,11 +487,11 @@ mod tests {
             flow.augment();
             for p in 0..graph.port_count() {
                 let sent: u64 = flow.on_edges()[graph.edges(p)].iter().sum();
-                prop_assert_eq!(sent + flow.supply[p], instance.1[p]);
+                prop_assert_eq!(sent + flow.amounts.supply[p], instance.1[p]);
             }
             for g in 0..graph.server_count() {
                 let received: u64 = graph.column(g).iter().map(|&(_, e)| flow.on_edges()[e as usize]).sum();
-                prop_assert_eq!(received + flow.room[g], instance.2[g]);
+                prop_assert_eq!(received + flow.amounts.room[g], instance.2[g]);
             }
         }
 
@@ -400,6 +508,25 @@ mod tests {
             servers.dedup();
             let room: u64 = servers.iter().map(|&g| instance.2[g as usize]).sum();
             prop_assert_eq!(supply - room, flow.unserved());
+        }
+
+        #[test]
+        fn taking_supply_and_room_away_leaves_a_flow_of_what_remains(instance in instances(), which in any::<(u8, u8)>()) {
+            let graph = bipartite(&instance.0, instance.2.len());
+            let mut flow = full(&graph, &instance);
+            flow.augment();
+            let before = flow.clone();
+            let (port, server) = (which.0 as usize % graph.port_count(), which.1 as usize % graph.server_count());
+            flow.begin_trial();
+            flow.take_supply(port, instance.1[port] / 2);
+            flow.take_room(server, instance.2[server]);
+            flow.augment();
+            let mut less = instance.clone();
+            less.1[port] -= instance.1[port] / 2;
+            less.2[server] = 0;
+            prop_assert_eq!(less.1.iter().sum::<u64>() - flow.unserved(), by_petgraph(&less));
+            flow.end_trial();
+            prop_assert_eq!(&flow.amounts, &before.amounts);
         }
 
         #[test]

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use shortline_core::fleet::{Speed, speeds_equal};
 use shortline_core::graph::Row;
-use shortline_core::{Fleet, JobTypeId, ServerTypeId};
+use shortline_core::{Fleet, JobTypeId, ServerId, ServerTypeId};
 
 use crate::TheoryError;
 use crate::max_flow::{Bipartite, index};
@@ -25,6 +25,8 @@ use crate::max_flow::{Bipartite, index};
 pub(crate) struct Port {
     /// `sum lambda_l e_l`, work per second.
     pub(crate) work: f64,
+    /// Largest `lambda_l e_l` of one job type.
+    pub(crate) most_work: f64,
     /// Least work of one job, `min e_l`.
     pub(crate) least_job: f64,
 }
@@ -84,10 +86,11 @@ impl Reduced {
                 (sizes, Speeds::PerPort(first_of.iter().map(|&l| rates(fleet, l)).collect()))
             }
         };
-        let mut ports = vec![Port { work: 0.0, least_job: f64::INFINITY }; first_of.len()];
+        let mut ports = vec![Port { work: 0.0, most_work: 0.0, least_job: f64::INFINITY }; first_of.len()];
         for (l, &port) in port_of.iter().enumerate() {
             let port = &mut ports[port as usize];
             port.work += arrivals[l] * work_of_job[l];
+            port.most_work = port.most_work.max(arrivals[l] * work_of_job[l]);
             port.least_job = port.least_job.min(work_of_job[l]);
         }
         let mut starts = vec![0];
@@ -99,6 +102,54 @@ impl Reduced {
         let graph = Bipartite::new(starts, heads, groups.len());
         let job_types = arrivals.into_iter().zip(work_of_job).collect();
         Ok(Self { ports, groups, graph, speeds, port_of, group_of, job_types })
+    }
+
+    /// The same fleet with one more edge, `job_type` on `server`. `None` if the edge is there already. The new server
+    /// must have the speed for the job type that product form implies.
+    pub(crate) fn with_edge(&self, fleet: &Fleet, job_type: JobTypeId, server: ServerId) -> Option<Self> {
+        let mut changed = self.clone();
+        let (old_port, old_group) = (self.port_of[job_type.index()] as usize, self.group_of[server.index()]);
+        if old_group.is_some_and(|g| self.graph.row(old_port).contains(&g)) {
+            return None;
+        }
+        // The server leaves its group, unless it is alone there.
+        let alone = old_group.filter(|&g| self.groups[g as usize].servers == 1);
+        let group = alone.unwrap_or(index(self.groups.len()));
+        if alone.is_none() {
+            let slots = f64::from(fleet.slots(server));
+            changed.groups.push(Group { server_type: fleet.server_type(server), servers: 1, slots });
+            changed.group_of[server.index()] = Some(group);
+            if let Some(g) = old_group {
+                changed.groups[g as usize].servers -= 1;
+                changed.groups[g as usize].slots -= slots;
+            }
+        }
+        // The job type leaves its port, unless it is alone there.
+        let is_shared = self.port_of.iter().filter(|&&p| p as usize == old_port).count() > 1;
+        let port = if is_shared { self.ports.len() } else { old_port };
+        if is_shared {
+            let (rate, work_of_job) = self.job_types[job_type.index()];
+            let work = rate * work_of_job;
+            changed.ports[old_port].work = (self.ports[old_port].work - work).max(0.0);
+            changed.ports.push(Port { work, most_work: work, least_job: work_of_job });
+            changed.port_of[job_type.index()] = index(port);
+            if let Speeds::PerPort(speeds) = &mut changed.speeds {
+                speeds.push(speeds[old_port].clone());
+            }
+        }
+        let mut starts = vec![0];
+        let mut heads = Vec::with_capacity(self.graph.edge_count() + 1);
+        for p in 0..changed.ports.len() {
+            let row = self.graph.row(if p == self.ports.len() { old_port } else { p });
+            heads.extend_from_slice(row);
+            let holds_old = old_group.is_some_and(|g| row.contains(&g));
+            if p == port || (alone.is_none() && holds_old) {
+                heads.push(group);
+            }
+            starts.push(index(heads.len()));
+        }
+        changed.graph = Bipartite::new(starts, heads, changed.groups.len());
+        Some(changed)
     }
 
     /// `Lambda`, jobs per second.

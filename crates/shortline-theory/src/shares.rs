@@ -51,12 +51,21 @@ impl Shares {
         Self { reduced, fraction, member_starts, members, utilisation }
     }
 
+    pub(crate) fn reduced(&self) -> &Reduced {
+        &self.reduced
+    }
+
+    /// The servers of a group.
+    pub(crate) fn members_of(&self, group: usize) -> &[ServerId] {
+        &self.members[self.member_starts[group] as usize..self.member_starts[group + 1] as usize]
+    }
+
     /// The servers of a job type with their shares, which add up to 1. Servers with share 0 are left out.
     pub fn of(&self, job_type: JobTypeId) -> impl Iterator<Item = (ServerId, f64)> + '_ {
         let port = self.distribution(job_type);
         let groups = self.reduced.graph.row(port).iter().map(|&g| g as usize);
         self.reduced.graph.edges(port).zip(groups).filter(|&(e, _)| self.fraction[e] > 0.0).flat_map(|(e, g)| {
-            let members = &self.members[self.member_starts[g] as usize..self.member_starts[g + 1] as usize];
+            let members = self.members_of(g);
             let each = self.fraction[e] / members.len() as f64;
             members.iter().map(move |&server| (server, each))
         })

@@ -62,6 +62,12 @@ impl Build {
         self.job_type(rate, size, &all)
     }
 
+    /// These rows instead.
+    pub(crate) fn with_rows(mut self, rows: Vec<Vec<u32>>) -> Self {
+        self.rows = Some(rows);
+        self
+    }
+
     /// A `[[rate]]`.
     pub(crate) fn rate(mut self, job_type: usize, server_type: usize, rate: f64) -> Self {
         self.parts.rates.push(RateOverride { job_type, server_type, rate });

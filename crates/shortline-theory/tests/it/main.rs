@@ -6,6 +6,8 @@ mod fleets;
 mod fluid_bound;
 mod graph_bound;
 mod linear_programs;
+mod policy_stability;
 mod pooled_bound;
 mod rules;
+mod sensitivity;
 mod stability;

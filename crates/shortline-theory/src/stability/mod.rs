@@ -13,6 +13,10 @@
 //! the result is never below `s*`, and it is exact up to rounding: a handful of flows. Where service rates are not of
 //! product form, `s*` is a linear program, solved together with its dual: the two must agree.
 //!
+//! What follows from it: which **policies** are stable ([`by_policy`]); how far each job type alone can grow
+//! ([`Stability::slacks`]); what each server's loss costs ([`Stability::losses`]); where one more copy of a job type
+//! helps most ([`Stability::best_edge`]).
+//!
 //! Sources: the condition is the cut condition of L. Ford and D. Fulkerson (1956) for the flow of work from job types to
 //! servers; W. Dinkelbach, "On nonlinear fractional programming" (1967) for the iteration.
 //!
@@ -37,12 +41,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod advice;
+mod losses;
+mod newton;
+mod policies;
+mod progress;
+mod sampled;
+mod slacks;
+
 use shortline_core::{Fleet, JobTypeId, ServerId};
 
-use crate::max_flow::{Flow, Scale};
+use crate::TheoryError;
 use crate::reduced::{Reduced, Speeds};
 use crate::shares::Shares;
-use crate::{TheoryError, linear_program};
+pub use advice::NewEdge;
+pub use losses::Loss;
+use newton::Cut;
+pub(crate) use newton::Optimum;
+pub use policies::{PolicyStability, by_policy};
+pub use progress::{Effort, Factor, Observer, Progress};
+pub use slacks::Slack;
 
 /// What limits the arrival rates of a fleet. See the [module](self).
 #[derive(Clone, Debug)]
@@ -55,15 +73,26 @@ pub struct Stability {
     pub bottleneck: Bottleneck,
     /// Static shares under which no server is busier than `1/s*`.
     pub shares: Shares,
+    optimum: Optimum,
+    /// All job types, and the bottleneck, in a fleet of product form: each bounds what one change can do.
+    cuts: Vec<Cut>,
 }
 
 impl Stability {
-    /// Whether some policy keeps the queues of the fleet (with unbounded buffers) finite: `s* > 1`.
+    /// Whether some policy keeps the queues of the fleet (with unbounded buffers) finite: `s* > 1`, by more than rounding
+    /// ([`CRITICAL`]).
     #[must_use]
     pub fn is_stable(&self) -> bool {
-        self.max_load_factor > 1.0
+        self.max_load_factor > 1.0 + CRITICAL
+    }
+
+    fn reduced(&self) -> &Reduced {
+        self.shares.reduced()
     }
 }
+
+/// A load factor within this of 1 counts as critical, and critical is not stable.
+pub const CRITICAL: f64 = 1e-12;
 
 /// Job types whose work, scaled by `s*`, takes all that the servers holding them can do.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -84,10 +113,23 @@ pub struct Bottleneck {
 /// # Errors
 /// If rates are missing or all 0, no server holds a job type, or the linear program is too large.
 pub fn analyse(fleet: &Fleet) -> Result<Stability, TheoryError> {
+    analyse_observed(fleet, &mut |_| ())
+}
+
+/// [`analyse`], telling `observer` how far it has come.
+///
+/// # Errors
+/// As [`analyse`].
+pub fn analyse_observed(fleet: &Fleet, observer: &mut Observer<'_>) -> Result<Stability, TheoryError> {
     let reduced = Reduced::new(fleet)?;
-    let optimum = optimum(&reduced)?;
+    let optimum = Optimum::of(&reduced, observer)?;
     let has_orphans = reduced.has_orphans();
     let max_load_factor = if has_orphans { 0.0 } else { optimum.factor };
+    let cuts = if matches!(reduced.speeds, Speeds::Product(_)) {
+        vec![Cut::everything(&reduced), Cut::of(&reduced, optimum.tight_ports.clone(), None)]
+    } else {
+        vec![]
+    };
     Ok(Stability {
         max_load_factor,
         offered_load: if fleet.is_uniform() { capacity_share(&reduced) } else { 1.0 / max_load_factor },
@@ -98,6 +140,8 @@ pub fn analyse(fleet: &Fleet) -> Result<Stability, TheoryError> {
             bottleneck(&reduced, &optimum.tight_ports, &optimum.tight_groups)
         },
         shares: Shares::new(reduced, &optimum.work_on_edge),
+        optimum,
+        cuts,
     })
 }
 
@@ -131,74 +175,5 @@ fn bottleneck(reduced: &Reduced, ports: &[bool], groups: &[bool]) -> Bottleneck 
     Bottleneck {
         job_types: (0..reduced.port_of.len()).filter(tight_job_type).map(JobTypeId::new).collect(),
         servers: (0..reduced.group_of.len()).filter(tight_server).map(ServerId::new).collect(),
-    }
-}
-
-/// `s*` of the job types that are on some server, what is tight at it, and a flow of work that attains it.
-pub(crate) struct Optimum {
-    pub(crate) factor: f64,
-    pub(crate) tight_ports: Vec<bool>,
-    pub(crate) tight_groups: Vec<bool>,
-    pub(crate) work_on_edge: Vec<f64>,
-}
-
-fn optimum(reduced: &Reduced) -> Result<Optimum, TheoryError> {
-    match reduced.speeds {
-        Speeds::Product(_) => Ok(newton_on_cuts(reduced)),
-        Speeds::PerPort(_) => linear_program::max_load_factor(reduced),
-    }
-}
-
-fn newton_on_cuts(reduced: &Reduced) -> Optimum {
-    let graph = &reduced.graph;
-    let carries = |p: usize| reduced.ports[p].work > 0.0 && !graph.row(p).is_empty();
-    let mut cut = Cut::of(reduced, (0..reduced.ports.len()).map(carries).collect());
-    let scale = Scale::new(cut.capacity);
-    loop {
-        let mut flow = Flow::new(graph);
-        for p in (0..reduced.ports.len()).filter(|&p| carries(p)) {
-            flow.add_supply(p, scale.down(cut.ratio() * reduced.ports[p].work));
-        }
-        for g in 0..reduced.groups.len() {
-            flow.add_room(g, scale.up(reduced.capacity(g)));
-        }
-        flow.augment();
-        let tighter = (flow.unserved() > 0).then(|| Cut::of(reduced, flow.source_side()));
-        match tighter {
-            Some(tighter) if tighter.ratio() < cut.ratio() => cut = tighter,
-            // All work is carried, or what is not lies within rounding.
-            _ => {
-                let work_on_edge = flow.on_edges().iter().map(|&units| scale.amount(units)).collect();
-                return Optimum { factor: cut.ratio(), tight_ports: cut.ports, tight_groups: cut.groups, work_on_edge };
-            }
-        }
-    }
-}
-
-/// A set `S` of ports, their groups `N(S)`, and both sides of the cut condition.
-struct Cut {
-    ports: Vec<bool>,
-    groups: Vec<bool>,
-    work: f64,
-    capacity: f64,
-}
-
-impl Cut {
-    fn of(reduced: &Reduced, ports: Vec<bool>) -> Self {
-        let mut groups = vec![false; reduced.groups.len()];
-        let mut work = 0.0;
-        for p in (0..ports.len()).filter(|&p| ports[p]) {
-            work += reduced.ports[p].work;
-            for &g in reduced.graph.row(p) {
-                groups[g as usize] = true;
-            }
-        }
-        let capacity = (0..groups.len()).filter(|&g| groups[g]).map(|g| reduced.capacity(g)).sum();
-        Self { ports, groups, work, capacity }
-    }
-
-    /// `c(N(S)) / work(S)`; infinite for the empty set.
-    fn ratio(&self) -> f64 {
-        self.capacity / self.work
     }
 }

@@ -1,0 +1,193 @@
+//! What one change does to the load factor: a job type that grows, a server that is lost, an edge that is added.
+
+use shortline_core::fleet::{ArrivalRates, Fleet};
+use shortline_core::{JobTypeId, ServerId};
+use shortline_theory::stability::{Effort, analyse};
+
+use crate::fleets::{Build, random, with_rates};
+use crate::linear_programs;
+
+fn near(a: f64, b: f64, tolerance: f64) -> bool {
+    (a - b).abs() <= tolerance * a.abs().max(b.abs())
+}
+
+fn rates(fleet: &Fleet) -> (Vec<f64>, Vec<f64>) {
+    let rates = fleet.job_types().map(|l| fleet.arrival_rate(l).unwrap()).collect();
+    (rates, fleet.job_types().map(|l| fleet.size(l)).collect())
+}
+
+/// The fleet with one arrival rate times `factor`.
+fn grown(fleet: &Fleet, job_type: JobTypeId, factor: f64) -> Fleet {
+    let (mut rates, sizes) = rates(fleet);
+    rates[job_type.index()] *= factor;
+    fleet.with_traffic(rates, sizes).unwrap()
+}
+
+/// A random fleet; rates per job type for odd seeds. `load`: of `s*`.
+fn fleet(seed: u64, load: f64) -> Build {
+    let build = if seed % 2 == 0 { random(seed, seed % 4 == 0) } else { with_rates(seed) };
+    let factor = analyse(&build.clone().done()).unwrap().max_load_factor;
+    build.scale_arrivals(load * factor)
+}
+
+/// The build with its rows as they were drawn, without one server (in the file's order) or with one more edge.
+fn changed(build: &Build, change: impl Fn(&mut Vec<Vec<u32>>)) -> Build {
+    let fleet = build.clone().done();
+    let row = |l: usize| {
+        let here = fleet.servers().filter(|&r| fleet.graph().contains(l, r));
+        here.map(|r| u32::try_from(fleet.file_index(r)).unwrap()).collect()
+    };
+    let mut rows: Vec<Vec<u32>> = (0..fleet.job_type_count()).map(row).collect();
+    change(&mut rows);
+    build.clone().with_rows(rows)
+}
+
+#[test]
+fn a_job_type_at_its_slack_makes_the_fleet_critical() {
+    let (mut larger, mut zero) = (0, 0);
+    for seed in 0..150 {
+        for load in [0.5, 0.9, 1.3] {
+            let fleet = fleet(seed, load).done();
+            for slack in analyse(&fleet).unwrap().slacks(Effort::All, &mut |_| ()).unwrap() {
+                let x = slack.factor.value;
+                assert!(slack.factor.is_exact);
+                assert!(x >= 0.0 && (load < 1.0) == (x > 1.0), "seed {seed}, load {load}: {slack:?}");
+                let factor = |x: f64| linear_programs::max_load_factor(&grown(&fleet, slack.job_type, x));
+                if x > 0.0 {
+                    assert!(near(factor(x), 1.0, 1e-7), "seed {seed}, load {load}: {slack:?} {}", factor(x));
+                    larger += 1;
+                } else {
+                    assert!(factor(1e-9) <= 1.0 + 1e-7, "seed {seed}, load {load}: {slack:?} {}", factor(1e-9));
+                    zero += 1;
+                }
+            }
+        }
+    }
+    assert!(larger > 300 && zero > 50, "both occur: {larger} and {zero}");
+}
+
+#[test]
+fn without_a_server_the_load_factor_is_that_of_the_fleet_without_it() {
+    let mut lowered = 0;
+    for seed in 0..150 {
+        let build = fleet(seed, 0.8);
+        let fleet = build.clone().done();
+        let stability = analyse(&fleet).unwrap();
+        for loss in stability.losses(Effort::All, &mut |_| ()).unwrap() {
+            let server = u32::try_from(fleet.file_index(loss.server)).unwrap();
+            let rest = changed(&build, |rows| rows.iter_mut().for_each(|row| row.retain(|&r| r != server))).done();
+            let expected = if rest.graph().edge_count() == 0 { 0.0 } else { linear_programs::max_load_factor(&rest) };
+            let found = loss.max_load_factor;
+            assert!(found.is_exact);
+            assert!((found.value - expected).abs() <= 1e-7 * expected.max(1e-3), "seed {seed}: {loss:?} {expected}");
+            lowered += u32::from(expected < 0.99 * stability.max_load_factor);
+        }
+    }
+    assert!(lowered > 100, "losses matter: {lowered}");
+}
+
+#[test]
+fn what_is_not_computed_is_bounded_from_above_and_says_so() {
+    for seed in 0..100 {
+        let stability = analyse(&fleet(seed, 0.8).done()).unwrap();
+        let exact = stability.losses(Effort::All, &mut |_| ()).unwrap();
+        for loss in stability.losses(Effort::Worst(0), &mut |_| ()).unwrap() {
+            let all = exact.iter().find(|other| other.server == loss.server).unwrap().max_load_factor.value;
+            let in_bottleneck = stability.bottleneck.servers.contains(&loss.server);
+            assert!(loss.max_load_factor.value >= all * (1.0 - 1e-9), "seed {seed}: {loss:?} {all}");
+            assert!(!in_bottleneck || loss.max_load_factor.is_exact, "seed {seed}: {loss:?}");
+        }
+        let exact = stability.slacks(Effort::All, &mut |_| ()).unwrap();
+        for slack in stability.slacks(Effort::Worst(0), &mut |_| ()).unwrap() {
+            let all = exact.iter().find(|other| other.job_type == slack.job_type).unwrap().factor.value;
+            assert!(slack.factor.value >= all * (1.0 - 1e-9), "seed {seed}: {slack:?} {all}");
+        }
+    }
+}
+
+#[test]
+fn the_new_edge_gives_the_load_factor_that_is_promised_and_no_other_single_edge_gives_more() {
+    let (mut helped, mut best) = (0, 0);
+    for seed in 0..150 {
+        let build = fleet(seed, 0.8);
+        let fleet = build.clone().done();
+        let stability = analyse(&fleet).unwrap();
+        let factor_with = |l: JobTypeId, r: ServerId| {
+            let server = u32::try_from(fleet.file_index(r)).unwrap();
+            linear_programs::max_load_factor(&changed(&build, |rows| rows[l.index()].push(server)).done())
+        };
+        let missing = fleet.job_types().flat_map(|l| fleet.servers().map(move |r| (l, r)));
+        let missing: Vec<_> = missing.filter(|&(l, r)| !fleet.graph().contains(l.index(), r)).collect();
+        let most = missing.iter().map(|&(l, r)| factor_with(l, r)).fold(stability.max_load_factor, f64::max);
+        match stability.best_edge(&fleet, 100, &mut |_| ()).unwrap() {
+            Some(edge) => {
+                let expected = factor_with(edge.job_type, edge.server);
+                assert!(near(edge.max_load_factor, expected, 1e-7), "seed {seed}: {edge:?} {expected}");
+                assert!(edge.max_load_factor > stability.max_load_factor);
+                assert!(edge.max_load_factor <= most * (1.0 + 1e-7), "seed {seed}: {edge:?} {most}");
+                helped += 1;
+                best += u32::from(near(edge.max_load_factor, most, 1e-7));
+            }
+            // Of a larger bottleneck, or without product form, not all that might help are tried.
+            None if seed % 2 == 1 || stability.bottleneck.job_types.len() > 3 => {}
+            None => assert!(most <= stability.max_load_factor * (1.0 + 1e-7), "seed {seed}: an edge reaches {most}"),
+        }
+    }
+    assert!(helped >= 40, "edges help: {helped}");
+    assert!(best * 10 >= helped * 9, "the best of those tried is mostly the best of all: {best} of {helped}");
+}
+
+#[test]
+fn a_popular_job_type_on_one_server_is_told_from_the_others() {
+    // As in the module's example: gpu-0 of two takes all of "popular".
+    let fleet = Build::servers(&[1.0, 1.0]).job_type(0.8, 1.0, &[0]).job_type(0.4, 1.0, &[0, 1]).done();
+    let stability = analyse(&fleet).unwrap();
+    let slacks = stability.slacks(Effort::default(), &mut |_| ()).unwrap();
+    assert!(near(slacks[0].factor.value, 1.25, 1e-12) && slacks[0].job_type == JobTypeId::new(0));
+    // The other can have all of the second server and 0.2 of the first.
+    assert!(near(slacks[1].factor.value, 3.0, 1e-12));
+    let losses = stability.losses(Effort::default(), &mut |_| ()).unwrap();
+    assert!(losses[0].max_load_factor.value.abs() < f64::MIN_POSITIVE && losses[0].server == ServerId::new(0));
+    assert!(near(losses[1].max_load_factor.value, 1.0 / 1.2, 1e-12));
+    let edge = stability.best_edge(&fleet, 5, &mut |_| ()).unwrap().unwrap();
+    assert_eq!((edge.job_type, edge.server), (JobTypeId::new(0), ServerId::new(1)));
+    assert!(near(edge.max_load_factor, 2.0 / 1.2, 1e-12));
+}
+
+#[test]
+fn job_types_that_never_arrive_or_are_nowhere_and_idle_servers_are_answered() {
+    let build = Build::servers(&[1.0, 1.0, 1.0]);
+    let fleet = build.job_type(0.5, 1.0, &[0]).job_type(0.0, 1.0, &[0, 1]).job_type(0.2, 1.0, &[]).done();
+    let stability = analyse(&fleet).unwrap();
+    let slacks = stability.slacks(Effort::All, &mut |_| ()).unwrap();
+    assert_eq!(slacks.len(), 2, "the job type that is nowhere has none");
+    assert!(near(slacks[0].factor.value, 2.0, 1e-12));
+    assert!(slacks[1].factor.value.is_infinite());
+    let losses = stability.losses(Effort::All, &mut |_| ()).unwrap();
+    assert_eq!(losses.len(), 2, "the server that holds nothing has none");
+    assert!(near(losses[1].max_load_factor.value, 2.0, 1e-12), "its job type never arrives: {losses:?}");
+    let edge = stability.best_edge(&fleet, 10, &mut |_| ()).unwrap().unwrap();
+    assert_eq!(edge.job_type, JobTypeId::new(2), "what is nowhere comes first");
+    assert!(near(edge.max_load_factor, 2.0, 1e-12));
+}
+
+#[test]
+fn progress_is_told_step_by_step() {
+    let fleet = random(4, false).done();
+    let stability = analyse(&fleet).unwrap();
+    let mut seen = Vec::new();
+    stability.losses(Effort::All, &mut |progress| seen.push((progress.done, progress.of))).unwrap();
+    let groups = seen.len();
+    assert!(groups > 1);
+    assert_eq!(seen, (1..=groups).map(|done| (done, Some(groups))).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_tight_fleet_of_equal_servers_has_no_edge_to_add() {
+    let mut build = Build::servers(&[]).class(4, 1.0, 1).job_type_on_all(3.0, 1.0);
+    assert!(
+        analyse(&build.clone().done()).unwrap().best_edge(&build.clone().done(), 9, &mut |_| ()).unwrap().is_none()
+    );
+    build.parts.job_types[0].arrivals = ArrivalRates::Each(5.0);
+    assert!(analyse(&build.clone().done()).unwrap().best_edge(&build.done(), 9, &mut |_| ()).unwrap().is_none());
+}
