@@ -96,6 +96,12 @@ impl Progress {
         Self { bar }
     }
 
+    /// A step of the theory.
+    fn step(&self, step: shortline_theory::stability::Progress) {
+        let of = step.of.map_or(String::new(), |of| format!(" of {of}"));
+        self.bar.set_message(format!("{}: {}{of}", step.doing, step.done));
+    }
+
     /// What comes next.
     fn at(&self, what: &str) {
         self.bar.set_message(what.to_owned());

@@ -46,7 +46,7 @@ impl BoundRow {
                 mean_response_s: Some(bound.mean_response_s).filter(|mean| mean.is_finite()),
                 mean_jobs: Some(bound.mean_jobs).filter(|mean| mean.is_finite()),
                 valid: bound.is_valid(),
-                why: bound.validity.why().to_owned(),
+                why: why(bound.validity).to_owned(),
                 assumes,
             },
             Err(error) => Self {
@@ -64,6 +64,16 @@ impl BoundRow {
     fn without_a_mean(self) -> Self {
         let why = if self.mean_jobs.is_some() { Validity::Overloaded.why().to_owned() } else { self.why };
         Self { mean_response_s: None, mean_jobs: None, valid: false, why, ..self }
+    }
+}
+
+fn why(validity: Validity) -> &'static str {
+    match validity {
+        Validity::Losses => {
+            "jobs can be lost, and lost jobs need no server: bounds hold at the accepted throughput only, which \
+             `simulate` measures"
+        }
+        other => other.why(),
     }
 }
 

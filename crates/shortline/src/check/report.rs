@@ -41,8 +41,7 @@ impl Report {
         progress.at("counting servers, job types and edges");
         let section = FleetSection::of(fleet);
         let problems = problems::of(fleet, &section, warnings);
-        progress.at("stability: largest load factor");
-        let stability = StabilitySection::of(fleet, policies);
+        let stability = StabilitySection::of(fleet, policies, all, progress);
         progress.at("bounds on the mean response time");
         let bounds = bounds::of(fleet, stability.stable == Some(false));
         let model = ModelSection::of(fleet);

@@ -28,7 +28,11 @@ pub(super) fn page(report: &Report, top: usize) -> String {
         (String::new(), title),
         ("Fleet".to_owned(), fleet_text(fleet)),
         ("Stability".to_owned(), stability_text(&report.stability, fleet.uniform == Some(true), top)),
-        ("Stability by policy".to_owned(), policies_text(&report.stability.stability_by_policy)),
+        ("What job types and servers are worth".to_owned(), worth_text(&report.stability, top)),
+        (
+            "Stability by policy".to_owned(),
+            policies_text(&report.stability.stability_by_policy, fleet.has_finite_buffers()),
+        ),
         ("Bounds: no policy has a shorter mean response time".to_owned(), bounds_text(&report.bounds)),
         ("Symbols of the papers".to_owned(), model_text(&report.model)),
         (
@@ -120,16 +124,59 @@ fn stability_text(stability: &StabilitySection, is_uniform: bool, top: usize) ->
     lines.join("\n")
 }
 
-fn policies_text(rows: &[PolicyRow]) -> String {
+fn worth_text(stability: &StabilitySection, top: usize) -> String {
+    let mut lines = Vec::new();
+    if !stability.slacks.is_empty() {
+        let mut table = table(&["job type", "on servers", "can grow alone"], 1..3);
+        for row in stability.slacks.iter().take(top) {
+            table.add_row([&row.job_type, &row.servers.to_string(), &or_dash(row.factor, " x")]);
+        }
+        lines.push(table.to_string());
+        lines.push(rest("job type", stability.slacks.len().saturating_sub(top), stability.slacks_not_computed));
+    }
+    if !stability.losses.is_empty() {
+        let mut table = table(&["server", "type", "s* without it"], 2..3);
+        for row in stability.losses.iter().take(top) {
+            table.add_row([&row.server, &row.server_type, &short(row.max_load_factor)]);
+        }
+        lines.push(table.to_string());
+        lines.push(rest("server", stability.losses.len().saturating_sub(top), stability.losses_not_computed));
+    }
+    lines.retain(|line| !line.is_empty());
+    lines.join("\n")
+}
+
+/// What a table leaves out.
+fn rest(what: &str, not_shown: usize, not_computed: usize) -> String {
+    match (not_shown, not_computed) {
+        (0, 0) => String::new(),
+        (not_shown, 0) => format!(" ... and {} more (--top)", counted(not_shown, what)),
+        (0, not_computed) => format!(" ... and {} not computed (--all)", counted(not_computed, what)),
+        (not_shown, not_computed) => {
+            format!(" ... and {} more (--top), {not_computed} not computed (--all)", counted(not_shown, what))
+        }
+    }
+}
+
+/// Policies of which the same is known share a row.
+fn policies_text(rows: &[PolicyRow], has_finite_buffers: bool) -> String {
     if rows.is_empty() {
         return String::new();
     }
+    let alike = |a: &PolicyRow, b: &PolicyRow| a.stable == b.stable && a.why == b.why;
     let mut table = table(&["policy", "stable", "why"], 0..0);
-    for row in rows {
+    for (i, row) in rows.iter().enumerate().filter(|&(i, row)| !rows[..i].iter().any(|other| alike(row, other))) {
+        let names: Vec<&str> =
+            rows[i..].iter().filter(|other| alike(row, other)).map(|other| other.policy.as_str()).collect();
         let stable = row.stable.map_or("not known", |stable| if stable { "yes" } else { "NO" });
-        table.add_row([&row.policy, stable, &row.why]);
+        table.add_row([&names.join(", "), stable, row.why.trim_start_matches("not known: ")]);
     }
-    table.to_string()
+    let note = if has_finite_buffers {
+        "\n Buffers are taken as unbounded: with the file's own, jobs are lost where queues would grow without end."
+    } else {
+        ""
+    };
+    format!("{table}{note}")
 }
 
 fn bounds_text(rows: &[BoundRow]) -> String {
