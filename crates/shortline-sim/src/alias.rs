@@ -50,6 +50,12 @@ impl Alias {
         self.cells.len()
     }
 
+    /// Cell number `i`: coins below the threshold take the first outcome, the others the second.
+    pub(crate) fn cell(&self, i: usize) -> (u64, u32, u32) {
+        let cell = &self.cells[i];
+        (cell.threshold, cell.own, cell.other)
+    }
+
     /// The outcome of a uniformly random word.
     #[inline(always)]
     pub(crate) fn draw(&self, word: u64) -> u32 {

@@ -9,8 +9,10 @@ use crate::record::Record;
 
 /// One replication of one policy, on whatever engine.
 pub(crate) trait Chain: Debug + Send {
-    /// Runs until this many more events (arrivals, departures) have happened.
-    fn run(&mut self, events: u64);
+    /// Runs until this many more events (arrivals, departures) have happened, but hardly longer than so many ticks of the
+    /// clock: where jobs are rare, most ticks are no events. Returns the number of events that happened. How often it is
+    /// called, and with what, changes nothing of what happens.
+    fn run(&mut self, events: u64, ticks: u64) -> u64;
     /// Forgets what was counted, not the state: the end of the warm-up.
     fn forget(&mut self);
     /// How far it is, warm-up included.

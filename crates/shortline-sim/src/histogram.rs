@@ -28,6 +28,15 @@ impl Histogram {
         self.total += 1;
     }
 
+    /// Counts all that another one counted.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
+        self.total += other.total;
+    }
+
     /// The time that a share `q` does not exceed; `None` if nothing was counted.
     pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
         let wanted = q * self.total as f64;

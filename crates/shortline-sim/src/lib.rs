@@ -15,9 +15,11 @@
 
 mod alias;
 mod chain;
+mod clock_table;
 mod engine;
 mod error;
 mod estimate;
+mod growth;
 mod histogram;
 mod lumped;
 mod markov;
@@ -27,6 +29,7 @@ mod record;
 mod report;
 mod response;
 mod rounds;
+mod settling;
 mod simulation;
 mod tally;
 mod ticks;
@@ -35,7 +38,8 @@ mod trajectory;
 mod watch;
 
 pub use error::SimulationError;
-pub use estimate::{Estimate, FALSE_ALARM_PER_LOOK};
+pub use estimate::Estimate;
+pub use growth::FALSE_ALARM_PER_LOOK;
 pub use report::{Bound, Difference, Engine, JobTypeReport, Means, PolicyReport, Report, ServerTypeReport};
 pub use simulation::{Observer, PerType, Round, Simulation, Unobserved, Until};
 pub use trajectory::{Moment, MomentOfType, Trajectories, Trajectory};

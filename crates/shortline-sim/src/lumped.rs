@@ -427,12 +427,12 @@ impl<L: Lumpable> LumpedChain<L> {
 }
 
 impl<L: Lumpable> Chain for LumpedChain<L> {
-    fn run(&mut self, events: u64) {
+    fn run(&mut self, events: u64, ticks: u64) -> u64 {
         let (clock, model) = (&*self.clock, &*self.model);
         let (tally, counts) = (&mut self.tally, &mut self.counts);
         let mut choices = self.choices.clone();
         let (mut left, mut tick_count) = (events, 0_u64);
-        while left > 0 {
+        while left > 0 && tick_count < ticks {
             self.ticks.draw(|words| clock.tick(words));
             let ahead = self.ticks.ahead();
             let mut taken = ahead.len();
@@ -465,8 +465,9 @@ impl<L: Lumpable> Chain for LumpedChain<L> {
         }
         self.choices = choices;
         tally.ticks += tick_count;
-        self.progress.events += events;
+        self.progress.events += events - left;
         self.progress.time_s += tick_count as f64 / clock.rate;
+        events - left
     }
 
     fn forget(&mut self) {

@@ -11,8 +11,8 @@ pub(crate) struct Record {
     pub(crate) law: Law,
     /// By server type: time (in any unit) that a server of it has `i` jobs.
     pub(crate) occupancy: Vec<Vec<f64>>,
-    /// Mean number of jobs that wait in front.
-    pub(crate) mean_line: f64,
+    /// Jobs that waited in front, times seconds.
+    pub(crate) line_area_s: f64,
 }
 
 /// Counts of one job type.
@@ -46,23 +46,48 @@ pub(crate) struct Measured {
     pub(crate) service_sum_s: f64,
 }
 
-/// The law in figures.
+impl Measured {
+    fn add(&mut self, other: &Self) {
+        self.responses.add_all(&other.responses);
+        self.started += other.started;
+        self.waited += other.waited;
+        self.waiting_sum_s += other.waiting_sum_s;
+        self.service_sum_s += other.service_sum_s;
+    }
+}
+
+/// The law in sums over its jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
+    pub(crate) jobs: f64,
+    /// Jobs that did not start at once.
+    pub(crate) waited: f64,
     pub(crate) waiting_s: f64,
     pub(crate) service_s: f64,
-    pub(crate) fraction_waiting: f64,
 }
 
 impl Law {
-    /// Means over all jobs; not a number without jobs.
+    /// Its sums.
     pub(crate) fn times(&self) -> Times {
-        let (jobs, waited, waiting, service) = match self {
+        let (jobs, waited, waiting_s, service_s) = match self {
             Self::Counted(law) => (law.jobs(), law.waited(), law.waiting_sum_s(), law.service_sum_s()),
             Self::Measured(law) => (law.started, law.waited, law.waiting_sum_s, law.service_sum_s),
         };
-        let jobs = jobs as f64;
-        Times { waiting_s: waiting / jobs, service_s: service / jobs, fraction_waiting: waited as f64 / jobs }
+        Times { jobs: jobs as f64, waited: waited as f64, waiting_s, service_s }
+    }
+
+    /// The law of the jobs of all these, which come from one engine; `None` of nothing.
+    pub(crate) fn pooled<'a>(laws: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let mut laws = laws.into_iter();
+        let mut pooled = laws.next()?.clone();
+        for law in laws {
+            match (&mut pooled, law) {
+                (Self::Counted(pooled), Self::Counted(law)) => pooled.add(law),
+                (Self::Measured(pooled), Self::Measured(law)) => pooled.add(law),
+                _ => unreachable!("an engine either counts or measures"),
+            }
+        }
+        Some(pooled)
     }
 
     /// The time that a share `q` of the jobs does not exceed; not a number without jobs.

@@ -1,7 +1,7 @@
 //! What a simulation found, as `simulate --json` prints it.
 //!
 //! Times in seconds, rates in 1/s. Every mean has its 95 % interval; what could not be estimated (no job was accepted,
-//! say) is `null`. An unstable policy has no means.
+//! say) is `null`. A policy that is unstable, or was stopped in its warm-up, has no means, and `why` says which it is.
 
 use serde::Serialize;
 
@@ -38,19 +38,22 @@ pub struct PolicyReport {
     pub engine_why: &'static str,
     /// The number of jobs grows without end.
     pub unstable: bool,
-    /// The growth, if unstable.
+    /// The growth of the replications that grow, in the mean, if unstable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub growth_jobs_per_s: Option<f64>,
+    /// How many of the replications grow, if unstable: less than all where a policy is stable until chance carries it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growing_replications: Option<usize>,
     /// Probability that a stable system would be called unstable, at most.
     pub false_alarm_rate: f64,
     /// The warm-up settled and the interval of the mean response time is as narrow as asked for.
     pub converged: bool,
-    /// The estimates, unless unstable.
+    /// The estimates. None if the policy is unstable, the warm-up did not settle, or hardly anything was counted after it.
     #[serde(flatten)]
     pub means: Option<Means>,
     /// The bound that [`PolicyReport::compare_with`] was given.
     pub bound: Option<Bound>,
-    /// Why there is no bound.
+    /// Why there are no means, or no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Mean response time over the bound.
@@ -160,9 +163,11 @@ pub struct Difference {
 }
 
 impl PolicyReport {
-    /// Sets the bound, or why there is none, and the ratio to it.
+    /// Sets the bound, or why there is none, and the ratio to it. Without means there is nothing to compare, and nothing
+    /// is set.
     pub fn compare_with(&mut self, bound: Result<Bound, String>) {
-        let mean = self.means.as_ref().and_then(|means| means.mean_response_s);
+        let Some(means) = &self.means else { return };
+        let mean = means.mean_response_s;
         match bound {
             Ok(bound) => {
                 self.ratio_to_bound = mean.map(|mean| mean.scaled(1.0 / bound.mean_response_s));

@@ -44,6 +44,21 @@ impl ResponseLaw {
         }
     }
 
+    /// Adds the jobs of another mixture.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for class in &other.classes {
+            let alike = |own: &&mut Class| own.rate.to_bits() == class.rate.to_bits() && own.slots == class.slots;
+            let Some(own) = self.classes.iter_mut().find(alike) else {
+                self.classes.push(class.clone());
+                continue;
+            };
+            if own.counts.len() < class.counts.len() {
+                own.counts.resize(class.counts.len(), 0);
+            }
+            own.counts.iter_mut().zip(&class.counts).for_each(|(count, other)| *count += other);
+        }
+    }
+
     /// Number of jobs.
     pub(crate) fn jobs(&self) -> u64 {
         self.classes.iter().flat_map(|class| &class.counts).sum()

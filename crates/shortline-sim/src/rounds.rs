@@ -1,9 +1,9 @@
 //! The run itself: all policies side by side, in rounds, until all are certain enough.
 //!
-//! 1. **Warm-up.** Every replication starts empty and runs, half as far again each round, until for every policy MSER-5
+//! 1. **Warm-up.** Every replication starts empty and runs, a fifth further each round, until for every policy MSER-5
 //!    of the number of jobs (averaged over the replications) drops less than half, or what is left of its climb is
 //!    less than a tenth of the relative error asked for. All of it is then dropped: what is measured starts in the
-//!    second half of a settled run.
+//!    second half of a settled run. Without that, at [`LONGEST_WARM_UP`] or when the run is stopped, there are no means.
 //! 2. **Growth.** After each round every policy whose jobs may pile up is tested for growth; a policy that grows is
 //!    unstable and stops.
 //! 3. **Measuring.** Rounds go on until the intervals of all mean response times are narrow enough, or a limit is
@@ -15,14 +15,19 @@ use rayon::prelude::*;
 
 use crate::chain::{Chain, Streams};
 use crate::engine::Contender;
-use crate::estimate::{self, Estimate};
-use crate::observe::mean_response_s;
+use crate::estimate::Estimate;
+use crate::growth;
+use crate::observe::response_parts;
 use crate::record::Record;
+use crate::settling;
 use crate::simulation::{Observer, Round, Until};
 use crate::watch::Watch;
 
-/// The warm-up stops growing at this many times its first length, settled or not.
+/// The warm-up stops growing at this many times its first length, settled or not; or, if that is later, at the most
+/// events that may be counted: who allows more of them gets a longer warm-up where one is needed.
 const LONGEST_WARM_UP: u64 = 256;
+/// Events without which a replication says nothing.
+pub(crate) const FEWEST_EVENTS: u64 = 16;
 /// Values of the number of jobs in the first round.
 const FIRST_VALUES: u64 = 64;
 
@@ -38,22 +43,46 @@ pub(crate) struct Plan {
     pub(crate) error: f64,
 }
 
+impl Plan {
+    /// Most events to be counted per policy.
+    fn most_events(&self) -> u64 {
+        match self.until {
+            Until::Events(events) => events,
+            Until::RelativeError { most_events, .. } => most_events,
+        }
+    }
+}
+
 /// One policy's replications.
 #[derive(Debug)]
 pub(crate) struct Racer {
     pub(crate) contender: Contender,
     lanes: Vec<Lane>,
     pub(crate) growth_jobs_per_s: Option<f64>,
-    pub(crate) settled: bool,
+    pub(crate) growing_replications: usize,
+    /// What became of the warm-up.
+    pub(crate) warm_up: WarmUp,
     pub(crate) warm_up_events: u64,
     pub(crate) looks: u32,
     pub(crate) cpu_s: f64,
+}
+
+/// What became of a warm-up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WarmUp {
+    /// The number of jobs had settled.
+    Settled,
+    /// It had not when the warm-up was as long as it may be.
+    TooShort,
+    /// The run was stopped.
+    Stopped,
 }
 
 #[derive(Debug)]
 struct Lane {
     chain: Box<dyn Chain>,
     watch: Watch,
+    warm_up_events: u64,
 }
 
 impl Racer {
@@ -61,9 +90,10 @@ impl Racer {
         let lane = |replication| Lane {
             chain: (contender.chain)(Streams::new(plan.seed, replication)),
             watch: Watch::new((plan.warm_up / FIRST_VALUES).max(1)),
+            warm_up_events: 0,
         };
         let lanes = (0..plan.replications as u64).map(lane).collect();
-        Self { contender, lanes, growth_jobs_per_s: None, settled: false, warm_up_events: 0, looks: 0, cpu_s: 0.0 }
+        Self { contender, lanes, growth_jobs_per_s: None, growing_replications: 0, warm_up: WarmUp::Stopped, warm_up_events: 0, looks: 0, cpu_s: 0.0 }
     }
 
     fn is_stable(&self) -> bool {
@@ -90,13 +120,16 @@ impl Racer {
         }
         self.looks += 1;
         let series: Vec<&[f64]> = self.lanes.iter().map(|lane| lane.watch.norms()).collect();
-        if estimate::grows_without_end(&series) {
-            let slope = |lane: &Lane| {
+        let growing = growth::growing(&series);
+        if !growing.is_empty() {
+            let slope = |i: &usize| {
+                let lane = &self.lanes[*i];
                 let progress = lane.chain.progress();
                 let step_s = lane.watch.step() as f64 * progress.time_s / progress.events as f64;
-                estimate::slope(lane.watch.jobs()) / step_s
+                growth::slope(lane.watch.jobs()) / step_s
             };
-            self.growth_jobs_per_s = Some(self.lanes.iter().map(slope).sum::<f64>() / self.lanes.len() as f64);
+            self.growth_jobs_per_s = Some(growing.iter().map(slope).sum::<f64>() / growing.len() as f64);
+            self.growing_replications = growing.len();
         }
     }
 
@@ -104,17 +137,24 @@ impl Racer {
         let values = self.lanes.iter().map(|lane| lane.watch.jobs().len()).min().unwrap_or(0);
         let at = |i: usize| self.lanes.iter().map(|lane| lane.watch.jobs()[i]).sum::<f64>();
         let series: Vec<f64> = (0..values).map(at).collect();
-        estimate::mser5(&series).is_some() || estimate::levels_off(&series, 0.1 * error)
+        settling::mser5(&series).is_some() || settling::levels_off(&series, 0.1 * error)
     }
 
-    fn end_warm_up(&mut self, settled: bool) {
-        self.settled = settled;
+    fn end_warm_up(&mut self, warm_up: WarmUp) {
+        self.warm_up = warm_up;
         self.warm_up_events = self.events();
-        self.lanes.iter_mut().for_each(|lane| lane.chain.forget());
+        for lane in &mut self.lanes {
+            lane.chain.forget();
+            lane.warm_up_events = lane.chain.progress().events;
+        }
     }
 
     pub(crate) fn events(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.chain.progress().events).sum()
+    }
+
+    pub(crate) fn replications(&self) -> usize {
+        self.lanes.len()
     }
 
     pub(crate) fn time_s(&self) -> f64 {
@@ -125,13 +165,19 @@ impl Racer {
         self.lanes.iter().map(|lane| lane.chain.record()).collect()
     }
 
-    pub(crate) fn mean_responses_s(&self) -> Vec<f64> {
-        self.lanes.iter().map(|lane| mean_response_s(&lane.chain.record())).collect()
+    /// What each replication adds to the two sides of the mean response time.
+    pub(crate) fn response_parts(&self) -> Vec<(f64, f64)> {
+        self.lanes.iter().map(|lane| response_parts(&lane.chain.record())).collect()
+    }
+
+    /// Events counted by the replication that counted fewest.
+    pub(crate) fn fewest_counted(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.chain.progress().events - lane.warm_up_events).min().unwrap_or(0)
     }
 
     /// Relative half-width of the interval of the mean response time; infinite if there is none.
     pub(crate) fn relative_error(&self) -> f64 {
-        Estimate::from_observations(&self.mean_responses_s())
+        Estimate::of_ratio(&self.response_parts())
             .map_or(f64::INFINITY, |estimate| estimate.relative_half_width())
     }
 }
@@ -168,25 +214,29 @@ impl Race<'_> {
     /// Returns its length, events per replication.
     fn warm_up(&mut self) -> u64 {
         let mut length = self.plan.warm_up;
+        let longest = (LONGEST_WARM_UP * length).max(self.plan.most_events() / self.plan.replications as u64);
         loop {
             self.advance(&vec![length; self.plan.replications]);
             let settled = self.racers.iter().all(|racer| !racer.is_stable() || racer.has_settled(self.plan.error));
-            if settled || !self.runs_on() || length >= LONGEST_WARM_UP * self.plan.warm_up {
-                let settled = settled && !self.observer.is_stopped();
-                self.racers.iter_mut().for_each(|racer| racer.end_warm_up(settled));
+            let stopped = self.observer.is_stopped();
+            if settled || stopped || !self.runs_on() || length >= longest {
+                let warm_up = match (stopped, settled) {
+                    (true, _) => WarmUp::Stopped,
+                    (false, true) => WarmUp::Settled,
+                    (false, false) => WarmUp::TooShort,
+                };
+                self.racers.iter_mut().for_each(|racer| racer.end_warm_up(warm_up));
                 return length;
             }
-            length += length / 2;
+            length = longest.min(length + length / 5);
         }
     }
 
     fn measure(&mut self, warm_up: u64) {
         let r = self.plan.replications as u64;
         // Events to be counted, over all replications.
-        let (limit, error) = match self.plan.until {
-            Until::Events(events) => (events, 0.0),
-            Until::RelativeError { error, most_events } => (most_events, error),
-        };
+        let limit = self.plan.most_events();
+        let error = if let Until::RelativeError { error, .. } = self.plan.until { error } else { 0.0 };
         let mut counted = limit.min(r * warm_up.max(3 * self.plan.warm_up));
         loop {
             // The first replications take one more where it does not divide.

@@ -9,11 +9,12 @@ use shortline_core::policy::{Policy, PolicySpec};
 
 use crate::SimulationError;
 use crate::engine::{Contender, Workshop};
-use crate::estimate::{Estimate, FALSE_ALARM_PER_LOOK};
+use crate::estimate::{Estimate, Ratio};
+use crate::growth::FALSE_ALARM_PER_LOOK;
 use crate::model::Model;
 use crate::observe;
 use crate::report::{Difference, PolicyReport, Report};
-use crate::rounds::{self, Plan, Racer};
+use crate::rounds::{self, FEWEST_EVENTS, Plan, Racer, WarmUp};
 use crate::trajectory::{self, Trajectories, Trajectory};
 
 /// When to stop.
@@ -223,7 +224,7 @@ impl Simulation {
         self
     }
 
-    /// Number of threads; all cores by default.
+    /// Number of threads, from 1 to 1024; all cores by default. More than there are replications (32 at most) are idle.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
@@ -342,6 +343,10 @@ impl Simulation {
             Until::RelativeError { error, .. } if !(error > 0.0 && error < 1.0) => {
                 fault("the relative error", error, "between 0 and 1")
             }
+            _ if self.threads.is_some_and(|threads| !(1..=MOST_THREADS).contains(&threads)) => {
+                let threads = self.threads.unwrap_or(0) as f64;
+                fault("the number of threads", threads, "from 1 to 1024; replications run on them, at most 32 at a time")
+            }
             _ if !(self.load_factor > 0.0 && self.load_factor.is_finite()) => {
                 fault("the load factor", self.load_factor, "positive and finite")
             }
@@ -383,6 +388,7 @@ impl Simulation {
 
     fn policy_report(&self, model: &Model, plan: &Plan, racer: &Racer, job_types: &[JobTypeId]) -> PolicyReport {
         let unstable = racer.growth_jobs_per_s.is_some();
+        let why = why_no_means(racer);
         // An observer may have stopped the run before the number of events asked for.
         let counted = racer.events() - racer.warm_up_events;
         let complete = if let Until::Events(events) = self.until { counted >= events } else { true };
@@ -392,11 +398,12 @@ impl Simulation {
             engine_why: racer.contender.why,
             unstable,
             growth_jobs_per_s: racer.growth_jobs_per_s,
+            growing_replications: unstable.then_some(racer.growing_replications),
             false_alarm_rate: f64::from(racer.looks) * FALSE_ALARM_PER_LOOK,
-            converged: !unstable && racer.settled && complete && racer.relative_error() <= plan.error,
-            means: (!unstable).then(|| observe::means(model, &racer.records(), job_types)),
+            converged: why.is_none() && complete && racer.relative_error() <= plan.error,
+            means: why.is_none().then(|| observe::means(model, &racer.records(), job_types)),
             bound: None,
-            why: None,
+            why,
             ratio_to_bound: None,
             events: racer.events(),
             warmup_events: racer.warm_up_events,
@@ -418,32 +425,59 @@ impl Simulation {
     }
 }
 
+/// Most threads; there are never as many replications.
+const MOST_THREADS: usize = 1024;
+
+/// Why a policy has no means, if it has none.
+fn why_no_means(racer: &Racer) -> Option<String> {
+    let events = racer.warm_up_events;
+    if racer.growth_jobs_per_s.is_some() {
+        return Some("the policy is unstable: jobs pile up without end".to_owned());
+    }
+    match racer.warm_up {
+        WarmUp::Stopped => {
+            Some(format!("the run was stopped in its warm-up, after {events} events: it needs more time"))
+        }
+        WarmUp::TooShort => Some(format!(
+            "the number of jobs had not settled after {events} events of warm-up: more events have to be allowed"
+        )),
+        WarmUp::Settled if racer.fewest_counted() < FEWEST_EVENTS => Some(format!(
+            "too few events were counted after the warm-up for an interval: {} are the least",
+            FEWEST_EVENTS * racer.replications() as u64
+        )),
+        WarmUp::Settled => None,
+    }
+}
+
 /// What counts as converged where the number of events was given.
 const DEFAULT_ERROR: f64 = 0.01;
 
 fn differences(racers: &[Racer]) -> Vec<Difference> {
-    let responses: Vec<Vec<f64>> = racers.iter().map(Racer::mean_responses_s).collect();
-    let stable = |i: usize| racers[i].growth_jobs_per_s.is_none();
+    let responses: Vec<Vec<(f64, f64)>> = racers.iter().map(Racer::response_parts).collect();
+    let has_means = |i: usize| why_no_means(&racers[i]).is_none();
+    let mean_ratio = |i: usize, j: usize| {
+        let (a, b) = (Ratio::new(&responses[i]), Ratio::new(&responses[j]));
+        Estimate::jackknife(responses[i].len(), |left_out| a.without(left_out) / b.without(left_out))
+    };
     let pairs = (0..racers.len()).flat_map(|i| (i + 1..racers.len()).map(move |j| (i, j)));
     pairs
-        .filter(|&(i, j)| stable(i) && stable(j))
+        .filter(|&(i, j)| has_means(i) && has_means(j))
         .map(|(i, j)| Difference {
             a: racers[i].contender.name.clone(),
             b: racers[j].contender.name.clone(),
-            mean_response_ratio: Estimate::from_observations(
-                &responses[i].iter().zip(&responses[j]).map(|(a, b)| a / b).collect::<Vec<f64>>(),
-            ),
+            mean_response_ratio: mean_ratio(i, j),
         })
         .collect()
 }
 
 impl Plan {
-    /// More replications make better intervals, fewer take less memory and warm-up: 16, fewer for large fleets,
-    /// whose servers average among themselves.
+    /// More replications make better intervals, fewer take less memory and warm-up: 32, fewer for large fleets, whose
+    /// servers average among themselves.
     fn new(fleet: &Fleet, seed: u64, until: Until) -> Self {
         let servers = fleet.server_count();
         let replications = match servers.max(fleet.job_type_count()) {
-            0..20_000 => 16,
+            0..2_000 => 32,
+            2_000..20_000 => 16,
             20_000..200_000 => 8,
             _ => 4,
         };

@@ -131,7 +131,7 @@ impl Tally {
             job_types: t.joined.iter().zip(&t.blocked).map(tally).collect(),
             law: Law::Counted(law),
             occupancy: classes.iter().map(|cells| cells.iter().map(|cell| cell.seen as f64).collect()).collect(),
-            mean_line: 0.0,
+            line_area_s: 0.0,
         }
     }
 }

@@ -20,8 +20,8 @@ use shortline_core::policy::Policy;
 use shortline_core::random::{Generator, below};
 use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId, Started, Ticket};
 
-use crate::alias::Alias;
 use crate::chain::{Chain, Progress, Streams, Walk};
+use crate::clock_table::ClockTable;
 use crate::model::Model;
 use crate::record::{Law, Measured, Record, TypeTally};
 use crate::ticks::Ticks;
@@ -29,7 +29,7 @@ use crate::ticks::Ticks;
 /// Ticks of any fleet, the same for all replications.
 #[derive(Debug)]
 pub(crate) struct ThinnedClock {
-    table: Alias,
+    table: ClockTable,
     /// Ticks per second.
     rate: f64,
     /// Largest service rate of one slot, by server.
@@ -43,13 +43,11 @@ pub(crate) struct ThinnedClock {
 impl ThinnedClock {
     pub(crate) fn new(model: &Model) -> Self {
         let fleet = &model.fleet;
-        let largest = model.largest_rates();
-        let mut weights = model.arrival_rates.clone();
-        weights.extend(largest.iter().zip(fleet.servers()).map(|(rate, r)| rate * f64::from(fleet.slots(r))));
+        let servers = model.server_tick_rates();
         Self {
-            rate: weights.iter().sum(),
-            table: Alias::new(&weights),
-            largest,
+            rate: model.arrival_rate + servers.iter().sum::<f64>(),
+            table: ClockTable::new(&model.arrival_rates, &servers),
+            largest: model.largest_rates(),
             sizes: fleet.job_types().map(|l| fleet.size(l)).collect(),
             slots: fleet.server_types().map(|m| model.slots(m)).collect(),
         }
@@ -309,14 +307,16 @@ impl<P: Policy> Walk for TrackedChain<P> {
 }
 
 impl<P: Policy> Chain for TrackedChain<P> {
-    fn run(&mut self, events: u64) {
-        let mut left = events;
-        while left > 0 {
+    fn run(&mut self, events: u64, ticks: u64) -> u64 {
+        let (mut left, mut tick_count) = (events, 0);
+        while left > 0 && tick_count < ticks {
             let next_s = self.next_tick_s();
             self.pass_until(next_s);
             left -= u64::from(self.tick());
+            tick_count += 1;
         }
-        self.rest.events += events;
+        self.rest.events += events - left;
+        events - left
     }
 
     fn forget(&mut self) {
@@ -354,7 +354,7 @@ impl<P: Policy> Chain for TrackedChain<P> {
             job_types: tally.job_types.clone(),
             law: Law::Measured(tally.measured.clone()),
             occupancy,
-            mean_line: tally.line_area_s / time_s,
+            line_area_s: tally.line_area_s,
         }
     }
 }

@@ -5,6 +5,9 @@ use crate::chain::Chain;
 /// Most values kept; when they are reached, neighbours are averaged and the step doubles.
 const MOST: usize = 256;
 
+/// Ticks between two looks at whether to go on: a few hundredths of a second in the largest fleets.
+const TICKS: u64 = 1 << 17;
+
 /// Values of one replication.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -33,8 +36,7 @@ impl Watch {
     pub(crate) fn run(&mut self, chain: &mut dyn Chain, events: u64, mut go_on: impl FnMut(u64) -> bool) {
         let mut left = events;
         while left > 0 {
-            let events = left.min(self.left);
-            chain.run(events);
+            let events = chain.run(left.min(self.left), TICKS);
             left -= events;
             self.left -= events;
             if self.left == 0 {

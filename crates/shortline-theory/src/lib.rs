@@ -23,6 +23,7 @@ pub mod bounds;
 pub mod connectivity;
 mod error;
 pub mod exact;
+pub mod guarantee;
 mod linear_program;
 mod max_flow;
 mod model;

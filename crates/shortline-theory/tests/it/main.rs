@@ -5,6 +5,7 @@ mod exact;
 mod fleets;
 mod fluid_bound;
 mod graph_bound;
+mod guarantee;
 mod linear_programs;
 mod policy_stability;
 mod pooled_bound;

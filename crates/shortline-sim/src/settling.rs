@@ -1,0 +1,81 @@
+//! When has a run that started empty settled? The end of the warm-up, told from the number of jobs over time.
+
+use crate::estimate::mean;
+
+/// MSER-5 (White, 1997; White, Cobb, Spratt, 2000): how much of the start of a series to drop.
+///
+/// The series is averaged in groups of 5; dropping the first `d` groups of `n` leaves the squared standard error
+/// `sum_{i > d} (y_i - mean)^2 / (n - d)^2`, and the `d` that makes it smallest is taken. Returned is the number of
+/// values to drop, or `None` if that is more than half: the series has not settled.
+pub(crate) fn mser5(series: &[f64]) -> Option<usize> {
+    let groups: Vec<f64> = series.chunks_exact(5).map(mean).collect();
+    let n = groups.len();
+    let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, n));
+    let centre = mean(&groups);
+    // From the end; the last 5 groups alone say too little.
+    for (d, group) in groups.iter().enumerate().rev() {
+        let value = group - centre;
+        sum += value;
+        squares += value * value;
+        let kept = (n - d) as f64;
+        let error = (squares - sum * sum / kept) / (kept * kept);
+        if n - d >= 5 && error <= best.0 {
+            best = (error, d);
+        }
+    }
+    (2 * best.1 <= n && n >= 10).then_some(5 * best.1)
+}
+
+/// Whether a series has levelled off: what is left of its climb after its end is at most `tolerance`, relative.
+/// MSER-5 alone asks of a large fleet, whose noise is small, a bias far below what matters.
+///
+/// Either the means of the last two quarters hardly differ; or the steps from quarter to quarter shrink by a factor `r
+/// <= 1/2`. A climb that ends like `e^(-t)` has `d r / (1 - r)` before it from the mean of its last quarter on, if `d` is
+/// the last step, and `-ln(r) r / (1 - r)` of that from its end on. A slow part of the climb shows late, so `r` is the
+/// larger of two: that of the last three quarters, and that of the last three eighths, squared.
+pub(crate) fn levels_off(series: &[f64], tolerance: f64) -> bool {
+    let t = series.len();
+    if t < 16 {
+        return false;
+    }
+    // The last step between parts of this length, and its ratio to the step before.
+    let step = |part: usize| {
+        let mean_of = |i: usize| mean(&series[t - (i + 1) * part..t - i * part]);
+        let (last, before) = (mean_of(0) - mean_of(1), mean_of(1) - mean_of(2));
+        (last, last / before)
+    };
+    let ((last, by_quarter), (_, by_eighth)) = (step(t / 4), step(t / 8));
+    let allowed = tolerance * mean(&series[t - t / 4..]);
+    let r = by_quarter.max(by_eighth * by_eighth);
+    last.abs() <= allowed || (by_quarter > 0.0 && r <= 0.5 && -last.abs() * r.ln() * (r / (1.0 - r)).powi(2) <= allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_settled_series_is_kept_and_a_ramp_is_not() {
+        let noise = |i: u32| f64::from(i.wrapping_mul(2_654_435_761) >> 16) / 65536.0;
+        let settled: Vec<f64> = (0..200).map(noise).collect();
+        assert!(mser5(&settled).unwrap() <= 50);
+        let filling: Vec<f64> = (0..200).map(|i| 20.0 * (1.0 - (-f64::from(i) / 8.0).exp()) + noise(i)).collect();
+        let dropped = mser5(&filling).unwrap();
+        assert!((15..=60).contains(&dropped), "{dropped}");
+        let ramp: Vec<f64> = (0..200).map(|i| f64::from(i) + noise(i)).collect();
+        assert_eq!(mser5(&ramp), None);
+    }
+
+    #[test]
+    fn a_series_that_still_rises_has_not_levelled_off() {
+        let filling = |scale: f64| (0..200).map(|i| 1.0 - (-f64::from(i) / scale).exp()).collect::<Vec<f64>>();
+        assert!(levels_off(&filling(10.0), 1e-3));
+        assert!(!levels_off(&filling(100.0), 1e-3));
+        // What is left after the end is told by the steps before they are as small.
+        assert!(levels_off(&filling(24.0), 1e-3) && !levels_off(&filling(40.0), 1e-3));
+        // A slow part of a tenth, of which a fifth is left, behind a quick one.
+        let slow_part = |i: u32| 1.0 - 0.9 * (-f64::from(i) / 10.0).exp() - 0.1 * (-f64::from(i) / 120.0).exp();
+        assert!(!levels_off(&(0..200).map(slow_part).collect::<Vec<f64>>(), 1e-3));
+        assert!(!levels_off(&[1.0; 15], 1e-3));
+    }
+}

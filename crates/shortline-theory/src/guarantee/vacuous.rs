@@ -1,0 +1,199 @@
+//! When a bound says nothing: which term does it, and what would mend it.
+
+use std::fmt;
+
+use super::Profile;
+use super::analysis::Analysis;
+use super::scope::{Numbers, PolicyClass};
+use super::search::Effort;
+
+/// No larger fleet is tried, unless the fleet itself is: then four times its size.
+const LARGEST_TRIED: usize = 65_536;
+
+/// Which bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Blocking,
+    Jobs,
+}
+
+/// A bound that says nothing.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Vacuous {
+    /// What the bound came out as. Not a guarantee: see [`trivial`](Self::trivial).
+    pub value: f64,
+    /// What holds without any theorem: probability 1, the places at the servers, or the longest stay in seconds.
+    pub trivial: f64,
+    /// What the two are.
+    pub quantity: &'static str,
+    /// The term that does it.
+    pub cause: Cause,
+    /// What would mend it, each by itself. Found by trying; empty if nothing within reach does.
+    pub mends: Vec<Mend>,
+}
+
+/// The term that makes a bound say nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// More arrives than the servers can do.
+    Overloaded,
+    /// Job types without an idle server: with every job type on every server there would be a guarantee.
+    Connectivity,
+    /// Jobs that find no idle server and wait or are blocked, too many for this load and size.
+    Waiting,
+    /// Jobs sent to slower servers than the fluid optimum uses.
+    Slower,
+    /// Fast servers that idle.
+    Idle,
+}
+
+/// A change that would give a guarantee.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Mend {
+    /// At most this offered load, in hundredths.
+    Load(f64),
+    /// This many servers, of the same kinds in the same parts, at the same load, and as well connected: the same share of
+    /// arrivals without an idle server when the same part of the servers is idle.
+    Servers(usize),
+    /// All `delta_m(i)`, `i >= 1`, times this factor: job types on more servers.
+    Connectivity(f64),
+}
+
+impl fmt::Display for Vacuous {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "vacuous at this size: {} is only bounded by {:.4}, and {:.4} holds anyway; ",
+            self.quantity, self.value, self.trivial
+        )?;
+        write!(f, "{}", self.cause)?;
+        for (i, mend) in self.mends.iter().enumerate() {
+            write!(f, "{}{mend}", if i == 0 { "; what would do: " } else { ", or " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Overloaded => "more arrives than the servers can do",
+            Self::Connectivity => "too many arrivals may be of job types none of whose servers is idle (delta)",
+            Self::Waiting => {
+                "the share of arrivals that find no idle server (chi) is too large at this load and fleet size"
+            }
+            Self::Slower => "too many jobs may be sent to the slow servers at this load and fleet size",
+            Self::Idle => "too many of the fast servers may be idle at this load and fleet size",
+        })
+    }
+}
+
+impl fmt::Display for Mend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Load(load) => write!(f, "load <= {load:.2}"),
+            Self::Servers(servers) => write!(f, "{servers} servers, as well connected"),
+            Self::Connectivity(factor) if *factor > 0.0 => {
+                write!(f, "delta times {factor} (job types on more servers)")
+            }
+            Self::Connectivity(_) => f.write_str("every job type on every server"),
+        }
+    }
+}
+
+/// What a bound came out as, what is trivial, and its name: `None` if it says something.
+pub(super) fn trivial(analysis: &Analysis, part: Part) -> Option<(f64, f64, &'static str)> {
+    let (jobs, system) = (analysis.jobs(), analysis.system());
+    let says = |value: f64, trivial: f64| value < trivial;
+    let quantities = match part {
+        Part::Blocking => vec![(analysis.blocking_probability(), 1.0, "the blocking probability")],
+        Part::Jobs => vec![
+            (jobs.mean_jobs, system.places, "the mean number of jobs"),
+            (jobs.mean_response_s, system.longest_stay_s(), "the mean response time (s)"),
+        ],
+    };
+    quantities.into_iter().find(|&(value, trivial, _)| !says(value, trivial))
+}
+
+/// Why the bound says nothing; `None` if it says something.
+pub(super) fn check(
+    numbers: &Numbers,
+    class: PolicyClass,
+    profile: Profile<'_>,
+    analysis: &Analysis,
+    part: Part,
+) -> Option<Vacuous> {
+    let (value, trivial_value, quantity) = trivial(analysis, part)?;
+    let says = |numbers: &Numbers, profile: Profile<'_>| {
+        trivial(&Analysis::of(numbers, class, profile, Effort::QUICK), part).is_none()
+    };
+    let connectivity = connectivity(numbers, profile, &says);
+    let cause = match connectivity {
+        _ if analysis.system().is_overloaded => Cause::Overloaded,
+        Some(_) => Cause::Connectivity,
+        None => largest_term(analysis, part),
+    };
+    let mends = [load(numbers, profile, &says), servers(numbers, profile, &says), connectivity];
+    let mends = mends.into_iter().flatten().collect();
+    Some(Vacuous { value, trivial: trivial_value, quantity, cause, mends })
+}
+
+fn largest_term(analysis: &Analysis, part: Part) -> Cause {
+    let jobs = analysis.jobs();
+    if part == Part::Blocking || jobs.waiting >= jobs.idle.max(jobs.slower) {
+        Cause::Waiting
+    } else if jobs.slower >= jobs.idle {
+        Cause::Slower
+    } else {
+        Cause::Idle
+    }
+}
+
+type Says<'a> = dyn Fn(&Numbers, Profile<'_>) -> bool + 'a;
+
+/// The largest load in hundredths below the present one.
+fn load(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<Mend> {
+    let load = numbers.load();
+    let at = |hundredths: u32| f64::from(hundredths) / 100.0;
+    let would_do = |hundredths| says(&numbers.at_load(at(hundredths) / load), profile);
+    let top = (1..100).rev().find(|&hundredths| at(hundredths) < load)?;
+    let found = largest(top, would_do)?;
+    Some(Mend::Load(at(found)))
+}
+
+/// The largest number in `1..=top` with the property, which smaller numbers have if larger ones do.
+fn largest(top: u32, has: impl Fn(u32) -> bool) -> Option<u32> {
+    let (mut low, mut high) = (0, top + 1);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        if has(middle) { low = middle } else { high = middle }
+    }
+    (low > 0).then_some(low)
+}
+
+/// The smallest multiple of the fleet, doubling first.
+fn servers(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<Mend> {
+    if numbers.load() >= 1.0 {
+        return None;
+    }
+    let most = (LARGEST_TRIED / numbers.servers()).max(4);
+    let would_do = |factor: usize| says(&numbers.times(factor), &|m, i| profile(m, i / factor));
+    let doubled = std::iter::successors(Some(2), |factor| Some(factor * 2)).take_while(|&factor| factor <= most);
+    let (mut high, mut low) =
+        doubled.into_iter().find(|&factor| would_do(factor)).map(|factor| (factor, factor / 2))?;
+    while high - low > (high / 8).max(1) {
+        let middle = (low + high) / 2;
+        if would_do(middle) { high = middle } else { low = middle }
+    }
+    Some(Mend::Servers(high * numbers.servers()))
+}
+
+/// The largest power of 1/2 on the profile, down to 1/1024, then 0.
+fn connectivity(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<Mend> {
+    let would_do = |factor: f64| says(numbers, &|m, i| factor * profile(m, i));
+    if !would_do(0.0) {
+        return None;
+    }
+    let halves = (1..=10).map(|power| 0.5_f64.powi(power));
+    Some(Mend::Connectivity(halves.into_iter().find(|&factor| would_do(factor)).unwrap_or(0.0)))
+}
