@@ -11,6 +11,7 @@ mod bounds;
 mod connectivity;
 mod figures;
 mod fleet;
+mod guarantee;
 mod model;
 mod problems;
 mod report;

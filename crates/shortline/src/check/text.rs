@@ -6,6 +6,7 @@ use super::bounds::{self, BoundRow};
 use super::connectivity::ConnectivitySection;
 use super::figures::{counted, listed, or_dash, short};
 use super::fleet::{FleetSection, Spread};
+use super::guarantee::GuaranteeRow;
 use super::model::ModelSection;
 use super::report::Report;
 use super::stability::{PolicyRow, StabilitySection};
@@ -39,6 +40,7 @@ pub(super) fn page(report: &Report, top: usize) -> String {
             "Connectivity: the share of the arrivals that some e servers have no copy of".to_owned(),
             connectivity_text(&report.connectivity),
         ),
+        ("Guarantee: no more than this, in the long run".to_owned(), guarantee_text(&report.guarantee.guarantees)),
         ("Problems".to_owned(), items(&report.problems)),
         ("Advice".to_owned(), items(&report.advice)),
     ];
@@ -49,7 +51,23 @@ pub(super) fn page(report: &Report, top: usize) -> String {
     };
     let page = sections.into_iter().filter_map(section).collect::<Vec<_>>().join("\n\n");
     // Tables fill their last column with blanks.
-    page.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    page.lines().map(|line| wrapped(line.trim_end())).collect::<Vec<_>>().join("\n")
+}
+
+/// A line of prose, broken between words; the lines that follow are indented.
+fn wrapped(line: &str) -> String {
+    let (mut text, mut width) = (String::new(), 0);
+    for word in line.split_inclusive(' ') {
+        let length = word.trim_end().chars().count();
+        if width > 0 && width + length > usize::from(WIDTH) {
+            text.truncate(text.trim_end().len());
+            text.push_str("\n   ");
+            width = 3;
+        }
+        text.push_str(word);
+        width += word.chars().count();
+    }
+    text
 }
 
 fn fleet_text(fleet: &FleetSection) -> String {
@@ -254,6 +272,35 @@ fn connectivity_text(section: &ConnectivitySection) -> String {
         ]);
     }
     table.to_string()
+}
+
+fn guarantee_text(rows: &[GuaranteeRow]) -> String {
+    let mut lines = Vec::new();
+    if rows.iter().any(GuaranteeRow::says_something) {
+        let header = ["policies", "mean response", "over fluid", "mean jobs", "blocked", "chi", "m", "e"];
+        let mut table = table(&header, 1..8);
+        for row in rows.iter().filter(|row| row.says_something()) {
+            let count = |number: Option<usize>| number.map_or("-".to_owned(), |number| number.to_string());
+            table.add_row([
+                row.policies.join(", "),
+                or_dash(row.mean_response_s, " s"),
+                or_dash(row.ratio_to_fluid, ""),
+                or_dash(row.mean_jobs, ""),
+                or_dash(row.blocking_probability, ""),
+                or_dash(row.chi, ""),
+                count(row.m),
+                count(row.e),
+            ]);
+        }
+        lines.push(table.to_string());
+    }
+    for (i, row) in rows.iter().enumerate().filter(|&(i, row)| !rows[..i].iter().any(|other| other.why == row.why)) {
+        let alike = rows[i..].iter().filter(|other| other.why == row.why).flat_map(|row| row.policies.clone());
+        let alike: Vec<String> = alike.collect();
+        let which = if alike.is_empty() { "none".to_owned() } else { alike.join(", ") };
+        lines.push(format!(" {which}: {}", row.why));
+    }
+    lines.join("\n")
 }
 
 fn items(lines: &[String]) -> String {
