@@ -8,8 +8,10 @@
 
 mod advice;
 mod bounds;
+mod connectivity;
 mod figures;
 mod fleet;
+mod guarantee;
 mod model;
 mod problems;
 mod report;
@@ -46,6 +48,10 @@ pub(crate) struct Args {
     /// Scale all arrival rates to this offered load
     #[arg(long)]
     load: Option<f64>,
+    /// Slack of every job type and loss of every server, not only of the bottleneck and the 100 worst; witnesses with
+    /// their names
+    #[arg(long)]
+    all: bool,
     /// Names and rows shown of each long list; JSON always has all that was computed
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
@@ -68,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(load) => simulate::at_load(&loaded.fleet, load)?,
         None => loaded.fleet,
     };
-    let report = Report::of(&fleet, &loaded.warnings, &policies, &progress);
+    let report = Report::of(&fleet, &loaded.warnings, &policies, args.all, &progress);
     progress.bar.finish_and_clear();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report).map_err(Failure::run)?);
@@ -89,6 +95,12 @@ impl Progress {
         let bar = ProgressBar::new_spinner().with_style(style.expect("the template names known fields"));
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar }
+    }
+
+    /// A step of the theory.
+    fn step(&self, step: shortline_theory::stability::Progress) {
+        let of = step.of.map_or(String::new(), |of| format!(" of {of}"));
+        self.bar.set_message(format!("{}: {}{of}", step.doing, step.done));
     }
 
     /// What comes next.

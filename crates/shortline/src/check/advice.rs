@@ -1,63 +1,126 @@
 //! What to do about it, in plain words.
 
 use shortline_core::Fleet;
+use shortline_core::policy::PolicySpec;
 
 use super::figures::{counted, listed, short};
-use super::stability::StabilitySection;
+use super::stability::{Bottleneck, PolicyRow, StabilitySection};
 
 /// Names shown in a sentence.
 const NAMES: usize = 3;
 
 /// One sentence or two each.
 pub(super) fn of(fleet: &Fleet, stability: &StabilitySection) -> Vec<String> {
-    saturation(fleet, stability).into_iter().collect()
+    let mut advice = Vec::new();
+    if let Some(factor) = stability.max_load_factor {
+        let first = saturation(fleet, stability, factor);
+        advice.push(first + &copy(stability));
+    }
+    advice.extend(file_policy(fleet, &stability.stability_by_policy));
+    advice.extend(fragile(stability));
+    advice
 }
 
-/// What saturates first, and at which load.
-fn saturation(fleet: &Fleet, stability: &StabilitySection) -> Option<String> {
-    let factor = stability.max_load_factor?;
+/// What saturates first, and at which load, or by how much it is overloaded.
+fn saturation(fleet: &Fleet, stability: &StabilitySection, factor: f64) -> String {
     let bottleneck = &stability.bottleneck;
+    let is_stable = stability.stable == Some(true);
     let job_types = listed(&bottleneck.job_types, NAMES);
-    let one = bottleneck.job_types.len() == 1;
+    let words = if bottleneck.job_types.len() == 1 { &ONE } else { &SEVERAL };
     if bottleneck.servers.is_empty() {
-        let (arrive, them) = if one { ("arrives", "it") } else { ("arrive", "them") };
-        return Some(format!(
-            "unstable: {job_types} {arrive} and no server holds {them}; add {them} to the `serves` of one"
-        ));
+        let Words { arrive, them, .. } = words;
+        return format!("unstable: {job_types} {arrive} and no server holds {them}");
     }
     if bottleneck.whole_fleet {
-        let edges = if fleet.is_uniform() { ", edges do not" } else { "" };
-        let factor = short(if factor > 1.0 { factor } else { 1.0 / factor });
-        return Some(if stability.stable == Some(true) {
+        let edges = if fleet.is_uniform() { ", more copies do not" } else { "" };
+        return if is_stable {
+            let factor = short(factor);
             format!(
                 "all servers together saturate first, at {factor} x today's load: more or faster servers raise that{edges}"
             )
         } else {
+            let factor = short(1.0 / factor);
             format!("unstable: the fleet needs {factor} times the servers it has; more or faster servers help{edges}")
-        });
+        };
     }
     let servers = bottleneck.servers.len();
-    let (need, are, it_saturates) =
-        if one { ("needs", "is", "it saturates") } else { ("need", "are", "they saturate") };
-    if stability.stable == Some(true) {
-        return Some(format!(
-            "{job_types} {are} on {}; {it_saturates} first, at {} x today's load",
-            counted(servers, "server"),
-            short(factor)
-        ));
+    let Words { are, they, saturate, need, have, .. } = words;
+    if is_stable {
+        let on = counted(servers, "server");
+        return format!("{job_types} {are} on {on}; {they} {saturate} first, at {} x today's load", short(factor));
     }
-    let one_type = {
-        let mut types =
-            bottleneck.servers.iter().filter_map(|name| fleet.find_server(name)).map(|r| fleet.server_type(r));
-        let first = types.next();
-        types.all(|server_type| Some(server_type) == first)
-    };
-    let has = if one { "has" } else { "have" };
-    Some(if one_type {
-        format!("unstable: {job_types} {need} {} servers, {has} {servers}", short(servers as f64 / factor))
+    if is_of_one_type(fleet, bottleneck) {
+        return format!("unstable: {job_types} {need} {} servers, {have} {servers}", short(servers as f64 / factor));
+    }
+    let times = short(1.0 / factor);
+    format!("unstable: {job_types} {need} {times} times what the {servers} servers of {} can do", words.them)
+}
+
+/// Verbs and pronouns for one name or several.
+struct Words {
+    arrive: &'static str,
+    are: &'static str,
+    have: &'static str,
+    need: &'static str,
+    saturate: &'static str,
+    them: &'static str,
+    they: &'static str,
+}
+
+const ONE: Words =
+    Words { arrive: "arrives", are: "is", have: "has", need: "needs", saturate: "saturates", them: "it", they: "it" };
+const SEVERAL: Words = Words {
+    arrive: "arrive",
+    are: "are",
+    have: "have",
+    need: "need",
+    saturate: "saturate",
+    them: "them",
+    they: "they",
+};
+
+fn is_of_one_type(fleet: &Fleet, bottleneck: &Bottleneck) -> bool {
+    let mut types = bottleneck.servers.iter().filter_map(|name| fleet.find_server(name)).map(|r| fleet.server_type(r));
+    let first = types.next();
+    types.all(|server_type| Some(server_type) == first)
+}
+
+/// The one copy that raises the load factor most.
+fn copy(stability: &StabilitySection) -> String {
+    let Some(edge) = &stability.best_edge else { return String::new() };
+    let which = if stability.bottleneck.job_types.len() == 1 { "it" } else { &edge.job_type };
+    let factor = short(edge.max_load_factor);
+    if stability.stable == Some(true) {
+        format!("; adding {which} to {} raises that to {factor}", edge.server)
     } else {
-        let they = if one { "it" } else { "them" };
-        let times = short(1.0 / factor);
-        format!("unstable: {job_types} {need} {times} times what the {servers} servers that hold {they} can do")
-    })
+        format!("; with {which} on {} too, the fleet could bear {factor} x today's load", edge.server)
+    }
+}
+
+/// Whether the file's policy is known to be stable, if it is among those looked at.
+fn file_policy(fleet: &Fleet, rows: &[PolicyRow]) -> Option<String> {
+    let policy = fleet.settings().policy.unwrap_or(PolicySpec::Jfsq).to_string();
+    let row = rows.iter().find(|row| row.policy == policy)?;
+    let better = rows.iter().find(|row| row.stable == Some(true))?;
+    let verdict = match row.stable {
+        Some(true) => return None,
+        Some(false) => "is unstable here",
+        None => "is not known to be stable here",
+    };
+    Some(format!("the file's policy {policy} {verdict}; {} is stable", better.policy))
+}
+
+/// Servers that the fleet cannot lose.
+fn fragile(stability: &StabilitySection) -> Option<String> {
+    let needed: Vec<String> =
+        stability.losses.iter().filter(|loss| loss.max_load_factor <= 1.0).map(|loss| loss.server.clone()).collect();
+    if stability.stable != Some(true) || needed.is_empty() {
+        return None;
+    }
+    let at_least = if stability.losses_not_computed > 0 { "at least " } else { "" };
+    let number = counted(needed.len(), "server");
+    let names = listed(&needed, NAMES);
+    Some(format!(
+        "{at_least}{number} cannot be lost: without any one of {names} the others cannot do all the work that arrives"
+    ))
 }

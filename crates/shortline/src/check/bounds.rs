@@ -3,6 +3,9 @@
 use serde::Serialize;
 use shortline_core::Fleet;
 use shortline_theory::TheoryError;
+
+use super::figures::{listed, short};
+use super::guarantee::GuaranteeSection;
 use shortline_theory::bounds::{self, Bound, BoundKind, Validity};
 
 /// One bound, at the arrival rates of the file: no job is lost.
@@ -46,7 +49,7 @@ impl BoundRow {
                 mean_response_s: Some(bound.mean_response_s).filter(|mean| mean.is_finite()),
                 mean_jobs: Some(bound.mean_jobs).filter(|mean| mean.is_finite()),
                 valid: bound.is_valid(),
-                why: bound.validity.why().to_owned(),
+                why: why(bound.validity).to_owned(),
                 assumes,
             },
             Err(error) => Self {
@@ -60,11 +63,40 @@ impl BoundRow {
         }
     }
 
+    /// Where jobs can be lost, but policies are known to lose next to none, the bound holds for these: it grows with the
+    /// throughput, by a share of the order of what is lost. The pooled bound has no such form.
+    pub(super) fn look_at(&mut self, guarantee: &GuaranteeSection) {
+        if self.why != LOSSES {
+            return;
+        }
+        if self.kind == BoundKind::Pooled.name() {
+            self.why = "jobs can be lost, and this bound has no form for that".to_owned();
+        } else if let Some((policies, lost)) = guarantee.losing_at_most(NEXT_TO_NONE) {
+            self.valid = true;
+            self.why = format!(
+                "holds under {}, up to a relative error of the order of what they lose: at most {} of the jobs, by the \
+                 guarantee",
+                listed(&policies, policies.len()),
+                short(lost)
+            );
+        }
+    }
+
     /// The row for a fleet that is overloaded, in whole or in a part that this bound does not see.
     fn without_a_mean(self) -> Self {
         let why = if self.mean_jobs.is_some() { Validity::Overloaded.why().to_owned() } else { self.why };
         Self { mean_response_s: None, mean_jobs: None, valid: false, why, ..self }
     }
+}
+
+/// Jobs may be lost as if none were.
+const NEXT_TO_NONE: f64 = 1e-6;
+
+const LOSSES: &str = "jobs can be lost, and lost jobs need no server: it holds at the accepted throughput only, which \
+                      `simulate` measures";
+
+fn why(validity: Validity) -> &'static str {
+    if validity == Validity::Losses { LOSSES } else { validity.why() }
 }
 
 fn assumes(kind: BoundKind) -> &'static str {

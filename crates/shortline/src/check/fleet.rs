@@ -107,6 +107,13 @@ impl FleetSection {
     }
 }
 
+impl FleetSection {
+    /// Whether some server has a finite buffer, and jobs without a place are lost.
+    pub(super) fn has_finite_buffers(&self) -> bool {
+        self.overflow == "reject" && self.server_types.iter().any(|row| row.servers > 0 && row.buffer.0.is_some())
+    }
+}
+
 /// One pass over the distinct rows of the graph.
 struct ServerDegrees {
     /// Job types that each server holds.

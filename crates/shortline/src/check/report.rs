@@ -6,7 +6,9 @@ use shortline_core::fleet::Fault;
 use shortline_core::policy::PolicySpec;
 
 use super::bounds::{self, BoundRow};
+use super::connectivity::{self, ConnectivitySection};
 use super::fleet::FleetSection;
+use super::guarantee::GuaranteeSection;
 use super::model::ModelSection;
 use super::stability::{StabilitySection, Unknown};
 use super::{Progress, advice, problems};
@@ -21,6 +23,10 @@ pub(super) struct Report {
     pub(super) stability: StabilitySection,
     pub(super) bounds: Vec<BoundRow>,
     pub(super) model: ModelSection,
+    #[serde(flatten)]
+    pub(super) connectivity: ConnectivitySection,
+    #[serde(flatten)]
+    pub(super) guarantee: GuaranteeSection,
     /// What is probably not meant.
     pub(super) problems: Vec<String>,
     /// What to do, in plain words.
@@ -28,17 +34,27 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(fleet: &Fleet, warnings: &[Fault], policies: &[PolicySpec], progress: &Progress) -> Self {
+    pub(super) fn of(
+        fleet: &Fleet,
+        warnings: &[Fault],
+        policies: &[PolicySpec],
+        all: bool,
+        progress: &Progress,
+    ) -> Self {
         progress.at("counting servers, job types and edges");
         let section = FleetSection::of(fleet);
         let problems = problems::of(fleet, &section, warnings);
-        progress.at("stability: largest load factor");
-        let stability = StabilitySection::of(fleet, policies);
+        let stability = StabilitySection::of(fleet, policies, all, progress);
         progress.at("bounds on the mean response time");
-        let bounds = bounds::of(fleet, stability.stable == Some(false));
+        let mut bounds = bounds::of(fleet, stability.stable == Some(false));
         let model = ModelSection::of(fleet);
+        progress.at("connectivity: certificates");
+        let certificates = connectivity::analyse(fleet);
+        let connectivity = ConnectivitySection::of(fleet, &certificates, all, progress);
+        let guarantee = GuaranteeSection::of(fleet, &certificates, progress);
+        bounds.iter_mut().for_each(|row| row.look_at(&guarantee));
         let advice = advice::of(fleet, &stability);
-        Self { fleet: section, stability, bounds, model, problems, advice }
+        Self { fleet: section, stability, bounds, model, connectivity, guarantee, problems, advice }
     }
 
     /// How the command ends.

@@ -1,10 +1,15 @@
-//! Whether the fleet is stable, by how much, and what saturates first.
+//! Whether the fleet is stable, under which policies, by how much, and what saturates first.
 
 use serde::Serialize;
 use shortline_core::Fleet;
-use shortline_core::fleet::SPEED_TOLERANCE;
 use shortline_core::policy::PolicySpec;
+use shortline_theory::stability::{Effort, Factor, Stability, analyse_observed};
 use shortline_theory::{TheoryError, stability};
+
+use super::Progress;
+
+/// Copies of a job type that are tried for the advice.
+const EDGES_TRIED: usize = 12;
 
 /// Stability of the fleet: of some policy, if its buffers (or the lines in front) were unbounded.
 #[derive(Debug, Serialize)]
@@ -20,6 +25,18 @@ pub(super) struct StabilitySection {
     /// What saturates first.
     pub(super) bottleneck: Bottleneck,
     pub(super) stability_by_policy: Vec<PolicyRow>,
+    /// How far each job type can grow alone, the least first.
+    pub(super) slacks: Vec<SlackRow>,
+    /// Job types whose slack was not computed.
+    pub(super) slacks_not_computed: usize,
+    /// What is left without each server, the least first.
+    pub(super) losses: Vec<LossRow>,
+    /// Servers whose loss was not computed.
+    pub(super) losses_not_computed: usize,
+    /// Why slacks, losses or the best edge are not there.
+    pub(super) slacks_why: Option<String>,
+    /// The one copy of a job type, of those tried, that raises `s*` most.
+    pub(super) best_edge: Option<BestEdge>,
     #[serde(skip)]
     pub(super) unknown: Option<Unknown>,
 }
@@ -29,7 +46,7 @@ pub(super) struct StabilitySection {
 pub(super) struct Bottleneck {
     pub(super) job_types: Vec<String>,
     pub(super) servers: Vec<String>,
-    /// Whether it is all servers that hold a job type: then edges cannot help.
+    /// Whether it is all servers that hold a job type.
     pub(super) whole_fleet: bool,
 }
 
@@ -40,6 +57,36 @@ pub(super) struct PolicyRow {
     /// Null: not known.
     pub(super) stable: Option<bool>,
     pub(super) why: String,
+    /// Stable at all factors on the arrival rates below this, as far as is known.
+    pub(super) stable_below: Option<f64>,
+    /// Unstable at all factors above this, as far as is known.
+    pub(super) unstable_above: Option<f64>,
+}
+
+/// How far a job type can grow, all others staying as they are.
+#[derive(Debug, Serialize)]
+pub(super) struct SlackRow {
+    pub(super) job_type: String,
+    /// Servers that hold it.
+    pub(super) servers: usize,
+    /// Null if it never arrives.
+    pub(super) factor: Option<f64>,
+}
+
+/// `s*` without a server.
+#[derive(Debug, Serialize)]
+pub(super) struct LossRow {
+    pub(super) server: String,
+    pub(super) server_type: String,
+    pub(super) max_load_factor: f64,
+}
+
+/// A copy that the fleet does not have, and `s*` with it.
+#[derive(Debug, Serialize)]
+pub(super) struct BestEdge {
+    pub(super) job_type: String,
+    pub(super) server: String,
+    pub(super) max_load_factor: f64,
 }
 
 /// Why it is not known whether the fleet is stable.
@@ -52,20 +99,25 @@ pub(super) enum Unknown {
 }
 
 impl StabilitySection {
-    pub(super) fn of(fleet: &Fleet, policies: &[PolicySpec]) -> Self {
-        let section = match stability::analyse(fleet) {
-            Ok(found) => Self::found(fleet, &found),
-            Err(error) => Self::without(fleet, &error),
-        };
-        Self { stability_by_policy: by_policy(fleet, policies), ..section }
+    pub(super) fn of(fleet: &Fleet, policies: &[PolicySpec], all: bool, progress: &Progress) -> Self {
+        progress.at("stability");
+        match analyse_observed(fleet, &mut |step| progress.step(step)) {
+            Ok(found) => {
+                let mut section = Self::found(fleet, &found);
+                section.stability_by_policy = by_policy(fleet, &found, policies, progress);
+                if let Err(error) = section.look_closer(fleet, &found, all, progress) {
+                    section.slacks_why = Some(error.to_string());
+                }
+                section
+            }
+            Err(error) => Self::without(fleet, policies, &error),
+        }
     }
 
-    fn found(fleet: &Fleet, found: &stability::Stability) -> Self {
+    fn found(fleet: &Fleet, found: &Stability) -> Self {
         let names = &found.bottleneck;
-        let holding = found.bottleneck.servers.len() == servers_with_edges(fleet);
-        // A load that rounding alone keeps below 1 is none that a policy could bear.
-        let is_stable = found.is_stable() && found.max_load_factor > 1.0 + SPEED_TOLERANCE;
-        let why = match (is_stable, names.servers.is_empty()) {
+        let is_whole = !names.servers.is_empty() && names.servers.len() == servers_with_edges(fleet);
+        let why = match (found.is_stable(), names.servers.is_empty()) {
             (true, _) => "the servers can do more work than arrives, for every set of job types",
             (false, true) => "some job types that arrive are on no server",
             (false, false) => {
@@ -73,31 +125,60 @@ impl StabilitySection {
             }
         };
         Self {
-            stable: Some(is_stable),
+            stable: Some(found.is_stable()),
             stable_why: why.to_owned(),
             offered_load: Some(found.offered_load).filter(|load| load.is_finite()),
             max_load_factor: Some(found.max_load_factor).filter(|factor| factor.is_finite()),
             bottleneck: Bottleneck {
                 job_types: names.job_types.iter().map(|&l| fleet.job_type_name(l)).collect(),
                 servers: names.servers.iter().map(|&r| fleet.server_name(r)).collect(),
-                whole_fleet: holding && !names.servers.is_empty(),
+                whole_fleet: is_whole,
             },
-            stability_by_policy: Vec::new(),
-            unknown: None,
+            ..Self::nothing(String::new())
         }
     }
 
-    fn without(fleet: &Fleet, error: &TheoryError) -> Self {
-        let nothing = Self {
-            stable: None,
-            stable_why: error.to_string(),
-            offered_load: None,
-            max_load_factor: None,
-            bottleneck: Bottleneck::default(),
-            stability_by_policy: Vec::new(),
-            unknown: None,
-        };
-        match error {
+    /// Slack of job types, loss of servers, and the best copy to add.
+    fn look_closer(
+        &mut self,
+        fleet: &Fleet,
+        found: &Stability,
+        all: bool,
+        progress: &Progress,
+    ) -> Result<(), TheoryError> {
+        let effort = if all { Effort::All } else { Effort::default() };
+        let observer = &mut |step| progress.step(step);
+        let slacks = found.slacks(effort, observer)?;
+        self.slacks_not_computed = slacks.iter().filter(|slack| !slack.factor.is_exact).count();
+        let exact = slacks.iter().filter(|slack| slack.factor.is_exact);
+        self.slacks = exact
+            .map(|slack| SlackRow {
+                job_type: fleet.job_type_name(slack.job_type),
+                servers: fleet.graph().degree(slack.job_type.index()),
+                factor: finite(slack.factor),
+            })
+            .collect();
+        let losses = found.losses(effort, observer)?;
+        self.losses_not_computed = losses.iter().filter(|loss| !loss.max_load_factor.is_exact).count();
+        let exact = losses.iter().filter(|loss| loss.max_load_factor.is_exact);
+        self.losses = exact
+            .map(|loss| LossRow {
+                server: fleet.server_name(loss.server),
+                server_type: fleet.server_type_parts(fleet.server_type(loss.server)).name.clone(),
+                max_load_factor: loss.max_load_factor.value,
+            })
+            .collect();
+        self.best_edge = found.best_edge(fleet, EDGES_TRIED, observer)?.map(|edge| BestEdge {
+            job_type: fleet.job_type_name(edge.job_type),
+            server: fleet.server_name(edge.server),
+            max_load_factor: edge.max_load_factor,
+        });
+        Ok(())
+    }
+
+    fn without(fleet: &Fleet, policies: &[PolicySpec], error: &TheoryError) -> Self {
+        let nothing = Self::nothing(error.to_string());
+        let section = match error {
             TheoryError::NoArrivals => Self {
                 stable: Some(true),
                 stable_why: "nothing arrives: all arrival rates are 0, and there is no load to speak of".to_owned(),
@@ -114,8 +195,49 @@ impl StabilitySection {
                 Self { unknown: Some(Unknown::Lacking(error.to_string())), ..nothing }
             }
             other => Self { unknown: Some(Unknown::Failed(other.to_string())), ..nothing },
+        };
+        let row = |policy: &PolicySpec| PolicyRow {
+            policy: policy.to_string(),
+            stable: section.stable,
+            why: section.stable_why.clone(),
+            stable_below: None,
+            unstable_above: None,
+        };
+        Self { stability_by_policy: policies.iter().map(row).collect(), ..section }
+    }
+
+    fn nothing(why: String) -> Self {
+        Self {
+            stable: None,
+            stable_why: why.clone(),
+            offered_load: None,
+            max_load_factor: None,
+            bottleneck: Bottleneck::default(),
+            stability_by_policy: Vec::new(),
+            slacks: Vec::new(),
+            slacks_not_computed: 0,
+            losses: Vec::new(),
+            losses_not_computed: 0,
+            slacks_why: Some(why).filter(|why| !why.is_empty()),
+            best_edge: None,
+            unknown: None,
         }
     }
+}
+
+fn by_policy(fleet: &Fleet, found: &Stability, policies: &[PolicySpec], progress: &Progress) -> Vec<PolicyRow> {
+    let row = |policy: stability::PolicyStability| PolicyRow {
+        policy: policy.policy.to_string(),
+        stable: policy.stable,
+        why: policy.why,
+        stable_below: Some(policy.stable_below).filter(|factor| factor.is_finite()),
+        unstable_above: Some(policy.unstable_above).filter(|factor| factor.is_finite()),
+    };
+    found.of_policies(fleet, policies, &mut |step| progress.step(step)).into_iter().map(row).collect()
+}
+
+fn finite(factor: Factor) -> Option<f64> {
+    Some(factor.value).filter(|value| value.is_finite())
 }
 
 /// Servers that hold a job type.
@@ -128,8 +250,4 @@ fn servers_with_edges(fleet: &Fleet) -> usize {
         }
     }
     held.iter().filter(|&&held| held).count()
-}
-
-fn by_policy(_fleet: &Fleet, _policies: &[PolicySpec]) -> Vec<PolicyRow> {
-    Vec::new()
 }

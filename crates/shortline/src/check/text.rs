@@ -3,8 +3,10 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::bounds::{self, BoundRow};
+use super::connectivity::ConnectivitySection;
 use super::figures::{counted, listed, or_dash, short};
 use super::fleet::{FleetSection, Spread};
+use super::guarantee::GuaranteeRow;
 use super::model::ModelSection;
 use super::report::Report;
 use super::stability::{PolicyRow, StabilitySection};
@@ -27,9 +29,18 @@ pub(super) fn page(report: &Report, top: usize) -> String {
         (String::new(), title),
         ("Fleet".to_owned(), fleet_text(fleet)),
         ("Stability".to_owned(), stability_text(&report.stability, fleet.uniform == Some(true), top)),
-        ("Stability by policy".to_owned(), policies_text(&report.stability.stability_by_policy)),
+        ("What job types and servers are worth".to_owned(), worth_text(&report.stability, top)),
+        (
+            "Stability by policy".to_owned(),
+            policies_text(&report.stability.stability_by_policy, fleet.has_finite_buffers()),
+        ),
         ("Bounds: no policy has a shorter mean response time".to_owned(), bounds_text(&report.bounds)),
         ("Symbols of the papers".to_owned(), model_text(&report.model)),
+        (
+            "Connectivity: the share of the arrivals that some e servers have no copy of".to_owned(),
+            connectivity_text(&report.connectivity),
+        ),
+        ("Guarantee: no more than this, in the long run".to_owned(), guarantee_text(&report.guarantee.guarantees)),
         ("Problems".to_owned(), items(&report.problems)),
         ("Advice".to_owned(), items(&report.advice)),
     ];
@@ -40,7 +51,23 @@ pub(super) fn page(report: &Report, top: usize) -> String {
     };
     let page = sections.into_iter().filter_map(section).collect::<Vec<_>>().join("\n\n");
     // Tables fill their last column with blanks.
-    page.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    page.lines().map(|line| wrapped(line.trim_end())).collect::<Vec<_>>().join("\n")
+}
+
+/// A line of prose, broken between words; the lines that follow are indented.
+fn wrapped(line: &str) -> String {
+    let (mut text, mut width) = (String::new(), 0);
+    for word in line.split_inclusive(' ') {
+        let length = word.trim_end().chars().count();
+        if width > 0 && width + length > usize::from(WIDTH) {
+            text.truncate(text.trim_end().len());
+            text.push_str("\n   ");
+            width = 3;
+        }
+        text.push_str(word);
+        width += word.chars().count();
+    }
+    text
 }
 
 fn fleet_text(fleet: &FleetSection) -> String {
@@ -115,16 +142,59 @@ fn stability_text(stability: &StabilitySection, is_uniform: bool, top: usize) ->
     lines.join("\n")
 }
 
-fn policies_text(rows: &[PolicyRow]) -> String {
+fn worth_text(stability: &StabilitySection, top: usize) -> String {
+    let mut lines = Vec::new();
+    if !stability.slacks.is_empty() {
+        let mut table = table(&["job type", "on servers", "can grow alone"], 1..3);
+        for row in stability.slacks.iter().take(top) {
+            table.add_row([&row.job_type, &row.servers.to_string(), &or_dash(row.factor, " x")]);
+        }
+        lines.push(table.to_string());
+        lines.push(rest("job type", stability.slacks.len().saturating_sub(top), stability.slacks_not_computed));
+    }
+    if !stability.losses.is_empty() {
+        let mut table = table(&["server", "type", "s* without it"], 2..3);
+        for row in stability.losses.iter().take(top) {
+            table.add_row([&row.server, &row.server_type, &short(row.max_load_factor)]);
+        }
+        lines.push(table.to_string());
+        lines.push(rest("server", stability.losses.len().saturating_sub(top), stability.losses_not_computed));
+    }
+    lines.retain(|line| !line.is_empty());
+    lines.join("\n")
+}
+
+/// What a table leaves out.
+fn rest(what: &str, not_shown: usize, not_computed: usize) -> String {
+    match (not_shown, not_computed) {
+        (0, 0) => String::new(),
+        (not_shown, 0) => format!(" ... and {} more (--top)", counted(not_shown, what)),
+        (0, not_computed) => format!(" ... and {} not computed (--all)", counted(not_computed, what)),
+        (not_shown, not_computed) => {
+            format!(" ... and {} more (--top), {not_computed} not computed (--all)", counted(not_shown, what))
+        }
+    }
+}
+
+/// Policies of which the same is known share a row.
+fn policies_text(rows: &[PolicyRow], has_finite_buffers: bool) -> String {
     if rows.is_empty() {
         return String::new();
     }
+    let alike = |a: &PolicyRow, b: &PolicyRow| a.stable == b.stable && a.why == b.why;
     let mut table = table(&["policy", "stable", "why"], 0..0);
-    for row in rows {
+    for (i, row) in rows.iter().enumerate().filter(|&(i, row)| !rows[..i].iter().any(|other| alike(row, other))) {
+        let names: Vec<&str> =
+            rows[i..].iter().filter(|other| alike(row, other)).map(|other| other.policy.as_str()).collect();
         let stable = row.stable.map_or("not known", |stable| if stable { "yes" } else { "NO" });
-        table.add_row([&row.policy, stable, &row.why]);
+        table.add_row([&names.join(", "), stable, row.why.trim_start_matches("not known: ")]);
     }
-    table.to_string()
+    let note = if has_finite_buffers {
+        "\n Buffers are taken as unbounded: with the file's own, jobs are lost where queues would grow without end."
+    } else {
+        ""
+    };
+    format!("{table}{note}")
 }
 
 fn bounds_text(rows: &[BoundRow]) -> String {
@@ -185,6 +255,52 @@ fn model_text(model: &ModelSection) -> String {
     }
     let symbols = (!table.is_empty()).then(|| table.to_string());
     why.into_iter().chain(symbols).collect::<Vec<_>>().join("\n")
+}
+
+fn connectivity_text(section: &ConnectivitySection) -> String {
+    if let Some(why) = &section.connectivity_why {
+        return format!(" none: {why}");
+    }
+    let mut table = table(&["fastest types", "servers", "e", "at least", "at most"], 0..5);
+    for row in &section.connectivity {
+        table.add_row([
+            row.fastest_types.to_string(),
+            row.servers.to_string(),
+            row.servers_left_out.to_string(),
+            short(row.lower),
+            if row.exact { "exact".to_owned() } else { short(row.upper) },
+        ]);
+    }
+    table.to_string()
+}
+
+fn guarantee_text(rows: &[GuaranteeRow]) -> String {
+    let mut lines = Vec::new();
+    if rows.iter().any(GuaranteeRow::says_something) {
+        let header = ["policies", "mean response", "over fluid", "mean jobs", "blocked", "chi", "m", "e"];
+        let mut table = table(&header, 1..8);
+        for row in rows.iter().filter(|row| row.says_something()) {
+            let count = |number: Option<usize>| number.map_or("-".to_owned(), |number| number.to_string());
+            table.add_row([
+                row.policies.join(", "),
+                or_dash(row.mean_response_s, " s"),
+                or_dash(row.ratio_to_fluid, ""),
+                or_dash(row.mean_jobs, ""),
+                or_dash(row.blocking_probability, ""),
+                or_dash(row.chi, ""),
+                count(row.m),
+                count(row.e),
+            ]);
+        }
+        lines.push(table.to_string());
+    }
+    for (i, row) in rows.iter().enumerate().filter(|&(i, row)| !rows[..i].iter().any(|other| other.why == row.why)) {
+        let alike = rows[i..].iter().filter(|other| other.why == row.why).flat_map(|row| row.policies.clone());
+        let alike: Vec<String> = alike.collect();
+        let which = if alike.is_empty() { "none".to_owned() } else { alike.join(", ") };
+        lines.push(format!(" {which}: {}", row.why));
+    }
+    lines.join("\n")
 }
 
 fn items(lines: &[String]) -> String {
