@@ -28,6 +28,15 @@ impl Histogram {
         self.total += 1;
     }
 
+    /// Counts all that another one counted.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
+        self.total += other.total;
+    }
+
     /// The time that a share `q` does not exceed; `None` if nothing was counted.
     pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
         let wanted = q * self.total as f64;
@@ -41,6 +50,17 @@ impl Histogram {
             before += count;
         }
         None
+    }
+}
+
+impl Histogram {
+    /// How many times exceed `t`, interpolated like a quantile.
+    pub(crate) fn beyond(&self, t: f64) -> f64 {
+        let at = bucket(t);
+        let later = self.counts.iter().skip(at + 1).sum::<u64>() as f64;
+        let (low, high) = (edge(at), edge(at + 1));
+        let share = ((high - t) / (high - low)).clamp(0.0, 1.0);
+        later + share * self.counts.get(at).map_or(0.0, |&count| count as f64)
     }
 }
 
@@ -70,6 +90,17 @@ mod tests {
             let exact = -(1.0 - q).ln();
             assert!((histogram.quantile(q).unwrap() / exact - 1.0).abs() < 2e-4);
         }
+    }
+
+    #[test]
+    fn what_exceeds_a_quantile_is_the_rest() {
+        let mut histogram = Histogram::default();
+        (0..1000).for_each(|i| histogram.add(1.0 + f64::from(i)));
+        for q in [0.01, 0.5, 0.77, 0.999] {
+            let beyond = histogram.beyond(histogram.quantile(q).unwrap());
+            assert!((beyond - 1000.0 * (1.0 - q)).abs() < 1e-6, "{beyond} beyond quantile {q}");
+        }
+        assert!((histogram.beyond(0.5) - 1000.0).abs() < 1e-9 && histogram.beyond(1e9).abs() < 1e-9);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod alias;
 mod chain;
 mod clock_table;
 mod engine;
+mod erlang;
 mod error;
 mod estimate;
 mod histogram;
