@@ -56,10 +56,10 @@ impl fmt::Debug for Contender {
 
 const LUMPED: &str = "exponential sizes, every job type on every server: servers of a type are exchangeable";
 const COUNTS: &str =
-    "exponential sizes, rates that do not depend on the job type, nobody waits in front: counts suffice";
+    "exponential sizes, rates that do not depend on the job type, nobody gives up waiting: counts suffice";
 const RATES: &str = "exponential sizes; rates depend on the job type: each job is followed";
 const FEW: &str = "exponential sizes; few jobs on many servers: each job is followed, and only busy servers tick";
-const LINES: &str = "exponential sizes; jobs may wait in front: each job is followed";
+const TIMEOUTS: &str = "exponential sizes; jobs that wait in front may give up: each job is followed";
 
 impl Workshop {
     /// Exchangeable servers are lumped only if they may.
@@ -112,8 +112,9 @@ impl Workshop {
         let unbounded_servers = P::PLACES == Places::Buffers && self.has_unbounded_servers();
         let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
         let walk = self.walks.then(|| self.walk(policy.clone()));
-        let why = if lines {
-            Some(LINES)
+        let timeouts = lines && fleet.settings().lines.timeout_s.is_some();
+        let why = if timeouts {
+            Some(TIMEOUTS)
         } else if self.model.uniform_rates.is_none() {
             Some(RATES)
         } else {
