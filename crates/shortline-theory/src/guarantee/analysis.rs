@@ -13,7 +13,7 @@ use super::system::System;
 use super::waiting::Waiting;
 use super::{Profile, Theorem};
 
-/// The best waiting jobs are known to is this part of the servers: more effort would not show.
+/// Fewer waiting jobs per server, and a smaller blocking probability, are not worth an effort.
 const NEGLIGIBLE: f64 = 1e-9;
 
 /// A bound on the blocking probability of job types that have a server, and where it comes from.
@@ -67,7 +67,7 @@ impl Analysis {
         let mut blocking = Blocking { probability, theorem, m: shares.m, e: shares.spare };
         let mut waiting = system.arrivals_per_s * probability * system.all().longest_wait_s;
         let mut deep = None;
-        let is_worth_more = waiting > NEGLIGIBLE * system.all().servers as f64;
+        let is_worth_more = waiting / system.all().servers as f64 > NEGLIGIBLE || probability > NEGLIGIBLE;
         if class == PolicyClass::JoinFastestShortest && is_worth_more {
             let queues = DeepQueues::new(&system, probability);
             blocking.improve(queues.blocking(), Theorem::DeepQueues, queues.m, queues.e);

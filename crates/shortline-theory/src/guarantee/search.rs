@@ -7,19 +7,17 @@ pub(super) struct Effort {
     pub(super) most_e: usize,
     /// Relative accuracy of bisections.
     pub(super) accuracy: f64,
-    /// Every which choice of the idle rates is tried.
-    pub(super) quality_step: usize,
 }
 
 impl Effort {
     /// For the answer itself: thorough, and less so beyond 10,000 servers.
     pub(super) fn thorough(servers: usize) -> Self {
         let accuracy = if servers > 10_000 { 1e-7 } else { 1e-12 };
-        Self { most_e: (1_000_000 / servers.max(1)).clamp(12, 64), accuracy, quality_step: 1 }
+        Self { most_e: (1_000_000 / servers.max(1)).clamp(12, 64), accuracy }
     }
 
     /// For a question such as: at which load would there be an answer?
-    pub(super) const QUICK: Self = Self { most_e: 10, accuracy: 1e-4, quality_step: 3 };
+    pub(super) const QUICK: Self = Self { most_e: 10, accuracy: 1e-4 };
 }
 
 /// Smaller numbers are not looked for.

@@ -8,7 +8,7 @@ use super::scope::{Numbers, PolicyClass};
 use super::search::Effort;
 
 /// No larger fleet is tried, unless the fleet itself is: then four times its size.
-const LARGEST_TRIED: usize = 65_536;
+const LARGEST_TRIED: usize = 16_384;
 
 /// Which bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,8 @@ pub struct Vacuous {
     pub quantity: &'static str,
     /// The term that does it.
     pub cause: Cause,
-    /// What would mend it, each by itself. Found by trying; empty if nothing within reach does.
+    /// What would mend it, each by itself. Found by trying, with less effort than the bounds themselves: it is enough, a
+    /// little less might do. Empty if nothing within reach does.
     pub mends: Vec<Mend>,
 }
 
@@ -52,25 +53,38 @@ pub enum Cause {
 pub enum Mend {
     /// At most this offered load, in hundredths.
     Load(f64),
-    /// This many servers, of the same kinds in the same parts, at the same load, and as well connected: the same share of
-    /// arrivals without an idle server when the same part of the servers is idle.
+    /// This many servers, of the same kinds in the same parts, at the same load, and as well connected: with `k` times the
+    /// servers, `delta_m(i)` no larger than `delta_m(ceil(i / k))` is now.
     Servers(usize),
     /// All `delta_m(i)`, `i >= 1`, times this factor: job types on more servers.
     Connectivity(f64),
+    /// At most this offered load, and every job type on every server; named where no change by itself would do.
+    LoadOnCompleteGraph(f64),
 }
 
 impl fmt::Display for Vacuous {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, trivial) = (rounded(self.value), rounded(self.trivial));
+        let what = self.quantity;
         write!(
             f,
-            "vacuous at this size: {} is only bounded by {:.4}, and {:.4} holds anyway; ",
-            self.quantity, self.value, self.trivial
+            "vacuous at this size: {what} is only bounded by {value}, and {trivial} holds anyway; {}",
+            self.cause
         )?;
-        write!(f, "{}", self.cause)?;
         for (i, mend) in self.mends.iter().enumerate() {
             write!(f, "{}{mend}", if i == 0 { "; what would do: " } else { ", or " })?;
         }
         Ok(())
+    }
+}
+
+/// About four digits.
+fn rounded(x: f64) -> String {
+    match x.abs() {
+        size if size >= 1e6 || size < 1e-3 => format!("{x:.3e}"),
+        size if size >= 1_000.0 => format!("{x:.0}"),
+        size if size >= 10.0 => format!("{x:.1}"),
+        _ => format!("{x:.4}"),
     }
 }
 
@@ -97,6 +111,7 @@ impl fmt::Display for Mend {
                 write!(f, "delta times {factor} (job types on more servers)")
             }
             Self::Connectivity(_) => f.write_str("every job type on every server"),
+            Self::LoadOnCompleteGraph(load) => write!(f, "load <= {load:.2} with every job type on every server"),
         }
     }
 }
@@ -133,8 +148,12 @@ pub(super) fn check(
         Some(_) => Cause::Connectivity,
         None => largest_term(analysis, part),
     };
-    let mends = [load(numbers, profile, &says), servers(numbers, profile, &says), connectivity];
-    let mends = mends.into_iter().flatten().collect();
+    let load_at = |profile: Profile<'_>| largest_load(numbers, profile, &says);
+    let single = [load_at(profile).map(Mend::Load), servers(numbers, profile, &says), connectivity];
+    let mut mends: Vec<Mend> = single.into_iter().flatten().collect();
+    if mends.is_empty() {
+        mends.extend(load_at(&|_, _| 0.0).map(Mend::LoadOnCompleteGraph));
+    }
     Some(Vacuous { value, trivial: trivial_value, quantity, cause, mends })
 }
 
@@ -152,13 +171,12 @@ fn largest_term(analysis: &Analysis, part: Part) -> Cause {
 type Says<'a> = dyn Fn(&Numbers, Profile<'_>) -> bool + 'a;
 
 /// The largest load in hundredths below the present one.
-fn load(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<Mend> {
+fn largest_load(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<f64> {
     let load = numbers.load();
     let at = |hundredths: u32| f64::from(hundredths) / 100.0;
     let would_do = |hundredths| says(&numbers.at_load(at(hundredths) / load), profile);
     let top = (1..100).rev().find(|&hundredths| at(hundredths) < load)?;
-    let found = largest(top, would_do)?;
-    Some(Mend::Load(at(found)))
+    largest(top, would_do).map(at)
 }
 
 /// The largest number in `1..=top` with the property, which smaller numbers have if larger ones do.
@@ -177,7 +195,7 @@ fn servers(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<M
         return None;
     }
     let most = (LARGEST_TRIED / numbers.servers()).max(4);
-    let would_do = |factor: usize| says(&numbers.times(factor), &|m, i| profile(m, i / factor));
+    let would_do = |factor: usize| says(&numbers.times(factor), &|m, i| profile(m, i.div_ceil(factor)));
     let doubled = std::iter::successors(Some(2), |factor| Some(factor * 2)).take_while(|&factor| factor <= most);
     let (mut high, mut low) =
         doubled.into_iter().find(|&factor| would_do(factor)).map(|factor| (factor, factor / 2))?;
