@@ -9,7 +9,7 @@ use shortline_core::fleet::{
 };
 use shortline_core::graph::Edges;
 use shortline_core::policy::PolicySpec;
-use shortline_theory::guarantee::evaluate;
+use shortline_theory::guarantee::{Profile, evaluate};
 
 /// `n` servers of these speeds in equal parts, one job type on all of them, buffers of 5.
 fn fleet(n: u32, speeds: &[f64], load: f64) -> Fleet {
@@ -52,9 +52,7 @@ fn guarantee(c: &mut Criterion) {
     let falling = |_m: usize, i: usize| (-0.0005 * i as f64).exp();
     let poor = |_m: usize, i: usize| if i == 0 { 1.0 } else { 0.5 };
     for (name, fleet) in &fleets {
-        for (graph, profile) in
-            [("complete", &complete as &dyn Fn(usize, usize) -> f64), ("falling", &falling), ("poor", &poor)]
-        {
+        for (graph, profile) in [("complete", &complete as Profile<'_>), ("falling", &falling), ("poor", &poor)] {
             let run = || evaluate(black_box(fleet), PolicySpec::Jfsq, profile);
             group.bench_function(format!("{name}, {graph}"), |b| b.iter(run));
         }

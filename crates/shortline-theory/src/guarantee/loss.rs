@@ -67,16 +67,16 @@ impl Shares {
     /// The bounds for the sets from `sets[first]` on; shares before it are taken to be 1.
     pub(super) fn new(system: &System, idle: &[Idle], first: usize) -> Self {
         let mut best = (1.0, system.all().m, 0);
-        let mut solutions: Vec<Vec<Solution>> = vec![vec![]; system.sets.len()];
-        for t in first..system.sets.len() {
-            let set = &system.sets[t];
-            for rates in IdleRates::choices(system, idle, t) {
-                let Some(solution) = solve(system, set, &rates) else { continue };
+        let mut solutions: Vec<Vec<Solution>> = vec![vec![]; first];
+        for (t, set) in system.sets.iter().enumerate().skip(first) {
+            let choices = IdleRates::choices(system, idle, t);
+            let of_set: Vec<Solution> = choices.iter().filter_map(|rates| solve(system, set, rates)).collect();
+            for solution in &of_set {
                 if solution.own_share() < best.0 {
                     best = (solution.own_share(), set.m, solution.spare);
                 }
-                solutions[t].push(solution);
             }
+            solutions.push(of_set);
         }
         let mut least: f64 = 1.0;
         let by_set = solutions.iter().map(|solutions| {
@@ -110,11 +110,10 @@ fn solve(system: &System, set: &FastSet, rates: &IdleRates) -> Option<Solution> 
 fn trial(set: &FastSet, ratios: &[f64], z: f64) -> Option<(f64, usize)> {
     let mut u = (1.0 - z) * ratios[0];
     let mut tau = u;
-    for i in 1..=set.servers {
-        let delta = set.delta[i];
+    for ((i, &delta), ratio) in set.delta.iter().enumerate().zip(ratios).skip(1) {
         let excess = u + delta * (1.0 - u).max(0.0) - z;
         if excess > 0.0 {
-            u = excess * ratios[i];
+            u = excess * ratio;
             if u == f64::INFINITY {
                 return None;
             }

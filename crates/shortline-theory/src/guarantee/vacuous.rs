@@ -81,7 +81,7 @@ impl fmt::Display for Vacuous {
 /// About four digits.
 fn rounded(x: f64) -> String {
     match x.abs() {
-        size if size >= 1e6 || size < 1e-3 => format!("{x:.3e}"),
+        size if !(1e-3..1e6).contains(&size) => format!("{x:.3e}"),
         size if size >= 1_000.0 => format!("{x:.0}"),
         size if size >= 10.0 => format!("{x:.1}"),
         _ => format!("{x:.4}"),

@@ -3,7 +3,9 @@
 use shortline_core::fleet::settings::{Arrivals, Discipline, Overflow, SizeLaw};
 use shortline_core::policy::PolicySpec;
 use shortline_core::{Fleet, fleet};
-use shortline_theory::guarantee::{Analysis, Cause, Guarantee, Mend, NotApplicable, PolicyClass, Theorem, evaluate};
+use shortline_theory::guarantee::{
+    Analysis, Cause, Guarantee, Mend, NotApplicable, PolicyClass, Profile, Theorem, evaluate,
+};
 
 use super::{complete, one_speed, three_speeds};
 use crate::fleets::Build;
@@ -52,8 +54,8 @@ fn with_waiting_places_the_share_that_waits_is_erlangs_formula() {
 }
 
 /// Chi, mean jobs, mean response time.
-fn numbers(fleet: &Fleet, class: PolicyClass, profile: &dyn Fn(usize, usize) -> f64) -> [f64; 4] {
-    let analysis = Analysis::new(fleet, class, profile).unwrap();
+fn numbers(fleet: &Fleet, class: PolicyClass, profile: Profile<'_>) -> [f64; 4] {
+    let analysis = Analysis::new(fleet, class, profile).expect("the fleet is in scope");
     [analysis.chi(), analysis.blocking_probability(), analysis.jobs().mean_jobs, analysis.jobs().mean_response_s]
 }
 
@@ -63,8 +65,7 @@ fn more_load_and_worse_connectivity_never_make_the_bounds_better() {
     let is_less = |(less, more): (&f64, &f64)| *less <= more * 1.005 + 1e-9;
     let not_better = |less: &[f64], more: &[f64]| less.iter().zip(more).all(is_less);
     for class in [CLASS, JFSQ] {
-        let at =
-            |load: f64, profile: &dyn Fn(usize, usize) -> f64| numbers(&three_speeds(256, load, 4), class, profile);
+        let at = |load: f64, profile: Profile<'_>| numbers(&three_speeds(256, load, 4), class, profile);
         let mut last = [0.0; 4];
         for hundredths in (5..=140).step_by(5) {
             let found = at(f64::from(hundredths) / 100.0, &complete);
@@ -122,8 +123,7 @@ fn is_sound(guarantee: &Guarantee) -> bool {
 fn degenerate_fleets_have_an_answer() {
     let none = |_: usize, _: usize| 1.0;
     let no_number = |_: usize, _: usize| f64::NAN;
-    let profiles: [(&str, &dyn Fn(usize, usize) -> f64); 3] =
-        [("complete", &complete), ("1 everywhere", &none), ("NaN", &no_number)];
+    let profiles: [(&str, Profile<'_>); 3] = [("complete", &complete), ("1 everywhere", &none), ("NaN", &no_number)];
     let boundary = |load: f64| Build::servers(&[2.0, 1.0, 1.0, 0.5]).buffer(3).job_type_on_all(load, 1.0);
     let fleets = [
         ("one server", one_speed(1, 0.5, 2)),

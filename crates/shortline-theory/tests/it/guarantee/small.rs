@@ -130,7 +130,7 @@ impl Small {
             build = build.job_type(rate, 1.0, &servers);
         }
         let fleet = build.done();
-        let model = Model::new(&fleet).unwrap();
+        let model = Model::new(&fleet).expect("a uniform fleet");
         let sizes: Vec<usize> =
             self.class_ends().iter().scan(0, |last, &end| Some(end - std::mem::replace(last, end))).collect();
         assert_eq!(model.classes().iter().map(|class| class.servers.len()).collect::<Vec<_>>(), sizes, "{self:?}");
@@ -220,7 +220,7 @@ fn tally(small: &Small, space: &Space, law: &[f64], routes: &[Route]) -> Law {
     let servers = small.servers();
     let ends = small.class_ends();
     let arrivals = small.arrivals();
-    let deepest = *small.buffers.iter().max().unwrap();
+    let deepest = *small.buffers.iter().max().expect("there is a server");
     let mut sums = Law {
         idle: ends.iter().map(|n| vec![0.0; n + 1]).collect(),
         not_immediate: vec![0.0; ends.len()],
@@ -280,7 +280,8 @@ impl Space {
     }
 
     fn jobs(&self, state: usize) -> Vec<u32> {
-        let digit = |(stride, radix): (&usize, &usize)| u32::try_from(state / stride % radix).unwrap();
+        let digit =
+            |(stride, radix): (&usize, &usize)| u32::try_from(state / stride % radix).expect("a count is small");
         self.strides.iter().zip(&self.radix).map(digit).collect()
     }
 }

@@ -75,7 +75,7 @@ impl Statement<'_> {
 
     /// `E[Z_m]`.
     pub(crate) fn mean_idle(&self) -> f64 {
-        let start = (0..=self.n()).rev().find(|&x| self.delta[x] >= 1.0).unwrap();
+        let start = (0..=self.n()).rev().find(|&x| self.delta[x] >= 1.0).expect("delta is 1 at 0");
         let mut weight = 1.0;
         let (mut sum, mut mean) = (1.0, start as f64);
         for x in start..self.n() {
@@ -98,7 +98,7 @@ impl Statement<'_> {
             let z = (low + high) / 2.0;
             if self.tau(z).is_some() { high = z } else { low = z }
         }
-        let tau = self.arrivals * self.tau(high).unwrap();
+        let tau = self.arrivals * self.tau(high).expect("high has a solution");
         match self.waits && self.slip != Slip::LossWithoutWaiting {
             false => high,
             true if tau < 1.0 => high / (1.0 - tau),

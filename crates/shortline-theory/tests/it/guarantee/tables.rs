@@ -7,8 +7,8 @@ use shortline_theory::guarantee::{Analysis, PolicyClass};
 use super::{complete, one_speed, three_speeds};
 
 fn ratio(fleet: &Fleet, class: PolicyClass) -> f64 {
-    let analysis = Analysis::new(fleet, class, &complete).unwrap();
-    analysis.jobs().mean_response_s / analysis.fluid_response_s().unwrap()
+    let analysis = Analysis::new(fleet, class, &complete).expect("the fleet is in scope");
+    analysis.jobs().mean_response_s / analysis.fluid_response_s().expect("the load is below 1")
 }
 
 /// Servers, load, simple form with `m = K` (0 = says nothing), any policy of the class, `jfsq`.
