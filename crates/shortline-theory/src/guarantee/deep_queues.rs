@@ -27,6 +27,8 @@ const DEEPEST: usize = 64;
 const PARTS: [f64; 14] = [0.01, 0.03, 0.07, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.94, 0.98];
 /// Larger `theta` would leave the range of numbers.
 const WIDEST: f64 = 300.0;
+/// Blocks of slopes double in length after about so many of them.
+const STEPS_PER_DOUBLING: usize = 512;
 /// Slopes below this make no difference.
 const FLAT: f64 = 1e-250;
 
@@ -62,7 +64,7 @@ impl DeepQueues {
         if set.delta[e] >= self.shares[0] {
             return;
         }
-        for part in PARTS {
+        for part in PARTS.iter().step_by(system.effort.theta_step) {
             let theta = part * widest;
             let log_r = log_r(system, set, e, theta);
             for j in 1..=self.shares.len() {
@@ -93,6 +95,10 @@ impl DeepQueues {
 }
 
 /// `ln R`, the least over the stops; infinite if there is none.
+///
+/// A slope may be held over a block of servers as long as the recursion, with the block's first `delta` and least capacity,
+/// would not raise it: larger slopes `s(i + 1)` drain more. Blocks grow with the distance from `e`, so that the number of steps
+/// grows with the logarithm of the fleet.
 fn log_r(system: &System, set: &FastSet, e: usize, theta: f64) -> f64 {
     let arrivals = system.arrivals_per_s;
     let log_kappa = (set.left[e - 1] / arrivals * -(-theta).exp_m1() - theta.exp_m1()).ln();
@@ -101,19 +107,19 @@ fn log_r(system: &System, set: &FastSet, e: usize, theta: f64) -> f64 {
     }
     let mut best = f64::INFINITY;
     let (mut slope, mut phi) = (1.0_f64, 0.0);
-    for i in e..=set.servers {
+    let mut i = e;
+    while i <= set.servers {
+        let block = 1 + (i - e) / STEPS_PER_DOUBLING;
         // B_i / Lambda, and the difference of exponentials without cancellation.
-        let steep = (theta * slope).exp() * (theta * (1.0 - slope)).exp_m1();
-        let b = (theta * slope).exp_m1() + set.delta[i] * steep;
-        let wait = if set.longest_wait_s > 0.0 {
-            arrivals * b * set.longest_wait_s / ((-theta).exp() * (theta * (1.0 - slope)).exp_m1())
-        } else {
-            0.0
-        };
+        let steep = (theta * (1.0 - slope)).exp_m1();
+        let b = (theta * slope).exp_m1() + set.delta[i] * (theta * slope).exp() * steep;
+        let wait =
+            if set.longest_wait_s > 0.0 { arrivals * b * set.longest_wait_s / ((-theta).exp() * steep) } else { 0.0 };
         if wait.is_finite() {
             best = best.min(b.ln() - log_kappa + theta * (wait - phi));
         }
-        let drained = b * arrivals / set.left[i];
+        let last = (i + block - 1).min(set.servers);
+        let drained = b * arrivals / set.left[last];
         if drained >= 1.0 || drained.is_nan() || slope < FLAT {
             return best;
         }
@@ -121,8 +127,9 @@ fn log_r(system: &System, set: &FastSet, e: usize, theta: f64) -> f64 {
         if next > slope {
             return best;
         }
+        phi += slope * (last - i) as f64 + next;
         slope = next;
-        phi += slope;
+        i = last + 1;
     }
     best
 }

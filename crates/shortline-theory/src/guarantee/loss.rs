@@ -69,12 +69,15 @@ impl Shares {
         let mut best = (1.0, system.all().m, 0);
         let mut solutions: Vec<Vec<Solution>> = vec![vec![]; first];
         for (t, set) in system.sets.iter().enumerate().skip(first) {
-            let choices = IdleRates::choices(system, idle, t);
-            let of_set: Vec<Solution> = choices.iter().filter_map(|rates| solve(system, set, rates)).collect();
-            for solution in &of_set {
+            let mut of_set: Vec<Solution> = Vec::new();
+            for rates in IdleRates::choices(system, idle, t) {
+                // A solution with a larger z cannot be the best: z alone is part of every share.
+                let known = of_set.iter().map(|solution| solution.share(best.0)).fold(1.0, f64::min);
+                let Some(solution) = solve(system, set, &rates, known) else { continue };
                 if solution.own_share() < best.0 {
                     best = (solution.own_share(), set.m, solution.spare);
                 }
+                of_set.push(solution);
             }
             solutions.push(of_set);
         }
@@ -99,9 +102,9 @@ impl Shares {
     }
 }
 
-fn solve(system: &System, set: &FastSet, rates: &IdleRates) -> Option<Solution> {
+fn solve(system: &System, set: &FastSet, rates: &IdleRates, most_z: f64) -> Option<Solution> {
     let ratios = rates.ratios(set, system.arrivals_per_s);
-    let (z, (tau, spare)) = smallest(system.effort.accuracy, |z| trial(set, &ratios, z))?;
+    let (z, (tau, spare)) = smallest(system.effort, most_z, |z| trial(set, &ratios, z))?;
     let excess = rates.excess_per_s / system.arrivals_per_s;
     Some(Solution { z, tau, excess, waits: set.has_waiting_places(), spare })
 }

@@ -5,9 +5,9 @@ use std::fmt;
 use super::Profile;
 use super::analysis::Analysis;
 use super::scope::{Numbers, PolicyClass};
-use super::search::Effort;
+use super::search::{Effort, LARGE};
 
-/// No larger fleet is tried, unless the fleet itself is: then four times its size.
+/// No larger fleet is tried; but up to four times its own size.
 const LARGEST_TRIED: usize = 16_384;
 
 /// Which bound.
@@ -51,7 +51,7 @@ pub enum Cause {
 /// A change that would give a guarantee.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Mend {
-    /// At most this offered load, in hundredths.
+    /// At most this offered load, in hundredths; in twentieths for more than 100,000 servers.
     Load(f64),
     /// This many servers, of the same kinds in the same parts, at the same load, and as well connected: with `k` times the
     /// servers, `delta_m(i)` no larger than `delta_m(ceil(i / k))` is now.
@@ -140,7 +140,7 @@ pub(super) fn check(
 ) -> Option<Vacuous> {
     let (value, trivial_value, quantity) = trivial(analysis, part)?;
     let says = |numbers: &Numbers, profile: Profile<'_>| {
-        trivial(&Analysis::of(numbers, class, profile, Effort::QUICK), part).is_none()
+        trivial(&Analysis::of(numbers, class, profile, Effort::quick(numbers.servers())), part).is_none()
     };
     let connectivity = connectivity(numbers, profile, &says);
     let cause = match connectivity {
@@ -170,12 +170,13 @@ fn largest_term(analysis: &Analysis, part: Part) -> Cause {
 
 type Says<'a> = dyn Fn(&Numbers, Profile<'_>) -> bool + 'a;
 
-/// The largest load in hundredths below the present one.
+/// The largest load in hundredths below the present one; of large fleets, in twentieths.
 fn largest_load(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<f64> {
     let load = numbers.load();
-    let at = |hundredths: u32| f64::from(hundredths) / 100.0;
-    let would_do = |hundredths| says(&numbers.at_load(at(hundredths) / load), profile);
-    let top = (1..100).rev().find(|&hundredths| at(hundredths) < load)?;
+    let parts = if numbers.servers() > LARGE { 20 } else { 100 };
+    let at = |part: u32| f64::from(part) / f64::from(parts);
+    let would_do = |part| says(&numbers.at_load(at(part) / load), profile);
+    let top = (1..parts).rev().find(|&part| at(part) < load)?;
     largest(top, would_do).map(at)
 }
 
@@ -189,9 +190,9 @@ fn largest(top: u32, has: impl Fn(u32) -> bool) -> Option<u32> {
     (low > 0).then_some(low)
 }
 
-/// The smallest multiple of the fleet, doubling first.
+/// The smallest multiple of the fleet, doubling first; not of large ones.
 fn servers(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<Mend> {
-    if numbers.load() >= 1.0 {
+    if numbers.load() >= 1.0 || numbers.servers() > LARGE {
         return None;
     }
     let most = (LARGEST_TRIED / numbers.servers()).max(4);
@@ -206,12 +207,15 @@ fn servers(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<M
     Some(Mend::Servers(high * numbers.servers()))
 }
 
-/// The largest power of 1/2 on the profile, down to 1/1024, then 0.
+/// The largest power of 1/2 on the profile, down to 1/1024, else 0; of large fleets, 0 only.
 fn connectivity(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<Mend> {
     let would_do = |factor: f64| says(numbers, &|m, i| factor * profile(m, i));
     if !would_do(0.0) {
         return None;
     }
-    let halves = (1..=10).map(|power| 0.5_f64.powi(power));
-    Some(Mend::Connectivity(halves.into_iter().find(|&factor| would_do(factor)).unwrap_or(0.0)))
+    let most = if numbers.servers() > LARGE { 0 } else { 10 };
+    let power = |halvings: u32| 0.5_f64.powi(halvings.cast_signed());
+    // From the most halvings, which are the easiest, to the fewest.
+    let kept = largest(most, |kept| would_do(power(most + 1 - kept)));
+    Some(Mend::Connectivity(kept.map_or(0.0, |kept| power(most + 1 - kept))))
 }
