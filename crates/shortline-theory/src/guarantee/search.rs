@@ -3,6 +3,8 @@
 /// How hard to look for the best bound; every result is valid.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Effort {
+    /// Speed classes that are tabulated, at most; at least 5.
+    pub(super) most_sets: usize,
     /// Values of `e` that are tried.
     pub(super) most_e: usize,
     /// Which values of `theta` are tried: every so many.
@@ -18,21 +20,32 @@ pub(super) struct Effort {
 impl Effort {
     /// For the answer itself: thorough, and less so for large fleets.
     pub(super) fn thorough(servers: usize) -> Self {
+        let most_sets = most_sets(servers);
         match servers {
-            0..=10_000 => Self { most_e: 64, theta_step: 1, quality_step: 1, smallest: 1e-300, accuracy: 1e-12 },
-            10_001..=LARGE => Self { most_e: 24, theta_step: 1, quality_step: 1, smallest: 1e-300, accuracy: 1e-7 },
-            _ => Self { most_e: 8, theta_step: 1, quality_step: 2, smallest: 1e-300, accuracy: 1e-5 },
+            0..=10_000 => {
+                Self { most_sets, most_e: 64, theta_step: 1, quality_step: 1, smallest: 1e-300, accuracy: 1e-12 }
+            }
+            10_001..=LARGE => {
+                Self { most_sets, most_e: 24, theta_step: 1, quality_step: 1, smallest: 1e-300, accuracy: 1e-7 }
+            }
+            _ => Self { most_sets, most_e: 8, theta_step: 1, quality_step: 2, smallest: 1e-300, accuracy: 1e-5 },
         }
     }
 
     /// For a question such as: at which load would there be an answer?
     pub(super) fn quick(servers: usize) -> Self {
+        let most_sets = most_sets(servers);
         if servers > LARGE {
-            Self { most_e: 4, theta_step: 3, quality_step: 3, smallest: 1e-12, accuracy: 1e-2 }
+            Self { most_sets, most_e: 4, theta_step: 3, quality_step: 3, smallest: 1e-12, accuracy: 1e-2 }
         } else {
-            Self { most_e: 10, theta_step: 2, quality_step: 1, smallest: 1e-30, accuracy: 1e-3 }
+            Self { most_sets, most_e: 10, theta_step: 2, quality_step: 1, smallest: 1e-30, accuracy: 1e-3 }
         }
     }
+}
+
+/// Most classes that are tabulated: few enough to keep the tables of a large fleet small.
+fn most_sets(servers: usize) -> usize {
+    (4_000_000 / servers.max(1)).clamp(6, 24)
 }
 
 /// Fleets beyond this size are asked fewer questions, with less effort.

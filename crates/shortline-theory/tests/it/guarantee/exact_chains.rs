@@ -6,7 +6,7 @@
 //! program cannot fail, up to rounding (tolerance 1e-9, relative). That the check has power: some bounds are met almost with
 //! equality, and statements with one term wrong are caught by the same systems.
 //!
-//! The larger run: `cargo test --release -p shortline-theory --test it guarantee -- --ignored`.
+//! The larger run: `cargo test -p shortline-theory --test it guarantee -- --ignored`.
 
 use std::collections::BTreeMap;
 
@@ -174,7 +174,7 @@ fn run(seeds: std::ops::Range<u64>, size: Size) -> Record {
 
 #[test]
 fn no_exact_value_exceeds_its_bound() {
-    let record = run(0..6_000, Size { servers: 4, buffer: 3, states: 81 });
+    let record = run(0..20_000, Size { servers: 4, buffer: 3, states: 81 });
     println!("{:#?}", record.checks);
     let sharp = [
         "not immediate",
@@ -191,14 +191,14 @@ fn no_exact_value_exceeds_its_bound() {
     ];
     for what in sharp {
         let (checks, closest) = record.checks[what];
-        assert!(checks >= 6_000 && closest > 0.98, "{what}: {checks} checks, closest {closest}");
+        assert!(checks >= 20_000 && closest > 0.98, "{what}: {checks} checks, closest {closest}");
     }
 }
 
 #[test]
-#[ignore = "minutes; run it in release"]
+#[ignore = "two minutes"]
 fn no_exact_value_exceeds_its_bound_in_many_larger_systems() {
-    let record = run(1_000_000..1_010_000, Size { servers: 5, buffer: 4, states: 260 });
+    let record = run(1_000_000..1_060_000, Size { servers: 5, buffer: 4, states: 260 });
     println!("{:#?}", record.checks);
 }
 
