@@ -206,8 +206,11 @@ mod tests {
     /// Four servers of one type, two job types of these sizes at this rate each.
     fn workshop(rate: f64, sizes: [f64; 2]) -> Workshop {
         let names = |base: &str, count| Names { base: base.into(), count };
-        let job_type =
-            |size| JobTypeParts { names: names(&format!("j{size}"), None), arrivals: ArrivalRates::Each(rate), size };
+        let job_type = |i: usize| JobTypeParts {
+            names: names(&format!("j{i}"), None),
+            arrivals: ArrivalRates::Each(rate),
+            size: sizes[i],
+        };
         let parts = FleetParts {
             name: String::new(),
             server_types: vec![ServerTypeParts { name: "a".into(), speed: Speed::Rate(1.0), slots: 1 }],
@@ -217,7 +220,7 @@ mod tests {
                 buffer: Some(5),
                 addresses: vec![],
             }],
-            job_types: sizes.map(job_type).into(),
+            job_types: vec![job_type(0), job_type(1)],
             rates: vec![],
             edges: Edges::Complete,
             settings: Settings::default(),
