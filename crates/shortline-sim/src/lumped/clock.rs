@@ -157,3 +157,29 @@ impl Scale {
         (((u128::from(number) * u128::from(self.factor)) >> 64) as u64 >> self.shift) as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_the_coin_is_divided_evenly() {
+        for (servers, width) in [(1_u32, 1 << 64), (7, 1_000_003), (1000, (1 << 63) + 12_345), (1 << 31, 1 << 64)] {
+            let scale = Scale::new(servers, width);
+            // The first number of each server, and the one before it.
+            for server in (0..servers).step_by((servers as usize / 1000).max(1)).chain([servers - 1]) {
+                let first = (u128::from(server) * width).div_ceil(u128::from(servers));
+                let at = |number: u128| scale.down(u64::try_from(number).unwrap());
+                // Off by one number in 2^63 at most.
+                assert_eq!(at((first + width / (1 << 62)).min(width - 1)), server, "{servers} servers in {width}");
+                assert!(first == 0 || at(first - 1) < server, "{servers} servers in {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sliver_narrower_than_the_servers_stays_among_them() {
+        let scale = Scale::new(1000, 10);
+        assert!((0..10).all(|number| scale.down(number) < 10));
+    }
+}

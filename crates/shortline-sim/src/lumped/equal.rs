@@ -65,7 +65,8 @@ impl EqualChain {
         let fleet = &model.fleet;
         let mut types = fleet.server_types().filter(|&m| !fleet.servers_of_type(m).is_empty());
         let one_slot = types.next().is_some_and(|m| model.slots(m) == 1);
-        one_slot && types.next().is_none() && model.arrival_rates.len() <= MOST_JOB_TYPES
+        let one_type = types.next().is_none() && fleet.server_count() <= Head::MOST_SERVERS;
+        one_slot && one_type && model.arrival_rates.len() <= MOST_JOB_TYPES
     }
 
     pub(crate) fn new(model: &Arc<Model>, clock: &Arc<LumpedClock>, position: Position, streams: Streams) -> Self {
