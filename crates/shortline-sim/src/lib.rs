@@ -14,6 +14,7 @@
 //! [`Dispatcher`]: shortline_core::Dispatcher
 
 mod chain;
+mod clock_table;
 mod engine;
 mod error;
 mod estimate;

@@ -1,7 +1,7 @@
 //! The fast engine: counts only, no event calendar, no time stamps.
 //!
 //! **Clock.** Arrivals of every job type and potential completions of every server tick at constant rates, so the next
-//! tick is one draw from a fixed table ([`Alias`]), whatever the state (uniformisation). A tick at an idle server
+//! tick is one draw from a fixed table ([`ClockTable`]), whatever the state (uniformisation). A tick at an idle server
 //! changes nothing; it is not an event. A server with `c` slots ticks at `c mu`, and a tick completes a job with
 //! probability `min(jobs, c) / c`. Ticks come at the total rate `R` independently of the state: `n` ticks last `n / R`.
 //!
@@ -17,13 +17,13 @@
 use std::sync::Arc;
 
 use rand::Rng;
-use shortline_core::alias::Alias;
 use shortline_core::policy::Policy;
 use shortline_core::random::{Generator, below};
 use shortline_core::state::State;
 use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId};
 
 use crate::chain::{Chain, Progress, Streams};
+use crate::clock_table::ClockTable;
 use crate::model::Model;
 use crate::record::Record;
 use crate::tally::Tally;
@@ -35,7 +35,7 @@ const LARGE: usize = 1 << 15;
 /// Ticks of a uniform fleet, the same for all replications.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    table: Alias,
+    table: ClockTable,
     /// Ticks per second.
     rate: f64,
     slots: Vec<u32>,
@@ -44,12 +44,10 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn new(model: &Model) -> Self {
         let fleet = &model.fleet;
-        let mut weights = model.arrival_rates.clone();
-        let slots = |r| f64::from(fleet.slots(r));
-        weights.extend(model.largest_rates().iter().zip(fleet.servers()).map(|(rate, r)| rate * slots(r)));
+        let servers = model.server_tick_rates();
         Self {
-            rate: weights.iter().sum(),
-            table: Alias::new(&weights),
+            rate: model.arrival_rate + servers.iter().sum::<f64>(),
+            table: ClockTable::new(&model.arrival_rates, &servers),
             slots: fleet.server_types().map(|m| model.slots(m)).collect(),
         }
     }

@@ -62,6 +62,12 @@ impl Model {
         self.fleet.server_type_parts(server_type).slots
     }
 
+    /// Potential completions of each server: its slots times the largest rate of one, 1/s.
+    pub(crate) fn server_tick_rates(&self) -> Vec<f64> {
+        let slots = |r| f64::from(self.fleet.slots(r));
+        self.largest_rates().iter().zip(self.fleet.servers()).map(|(rate, r)| rate * slots(r)).collect()
+    }
+
     /// The largest service rate of one slot of each server over the job types it holds, 1/s; 0 for a server that
     /// holds none. O(edges), and O(types) for a job type that is on every server.
     pub(crate) fn largest_rates(&self) -> Vec<f64> {

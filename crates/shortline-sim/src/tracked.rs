@@ -16,12 +16,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand::Rng;
-use shortline_core::alias::Alias;
 use shortline_core::policy::Policy;
 use shortline_core::random::{Generator, below};
 use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId, Started, Ticket};
 
 use crate::chain::{Chain, Progress, Streams, Walk};
+use crate::clock_table::ClockTable;
 use crate::model::Model;
 use crate::record::{Law, Measured, Record, TypeTally};
 use crate::ticks::Ticks;
@@ -29,7 +29,7 @@ use crate::ticks::Ticks;
 /// Ticks of any fleet, the same for all replications.
 #[derive(Debug)]
 pub(crate) struct ThinnedClock {
-    table: Alias,
+    table: ClockTable,
     /// Ticks per second.
     rate: f64,
     /// Largest service rate of one slot, by server.
@@ -43,13 +43,11 @@ pub(crate) struct ThinnedClock {
 impl ThinnedClock {
     pub(crate) fn new(model: &Model) -> Self {
         let fleet = &model.fleet;
-        let largest = model.largest_rates();
-        let mut weights = model.arrival_rates.clone();
-        weights.extend(largest.iter().zip(fleet.servers()).map(|(rate, r)| rate * f64::from(fleet.slots(r))));
+        let servers = model.server_tick_rates();
         Self {
-            rate: weights.iter().sum(),
-            table: Alias::new(&weights),
-            largest,
+            rate: model.arrival_rate + servers.iter().sum::<f64>(),
+            table: ClockTable::new(&model.arrival_rates, &servers),
+            largest: model.largest_rates(),
             sizes: fleet.job_types().map(|l| fleet.size(l)).collect(),
             slots: fleet.server_types().map(|m| model.slots(m)).collect(),
         }

@@ -4,8 +4,9 @@
 //! **Levels.** Servers are compared by jobs per slot, in integers: with `w_r = lcm(slots) / slots_r`, server `a` is
 //! shorter than `b` iff `jobs_a w_a < jobs_b w_b`. One byte a server, its level, answers nearly every question:
 //! `jobs w` if that is below `DEEP`, `DEEP` for that much or more, `NO_ROOM` while it takes no more jobs (full or
-//! down). Sixteen neighbours are one vector, a million servers one megabyte. Only where the best of a row is `DEEP` are
-//! the counts themselves compared.
+//! down). Sixteen neighbours are one vector, a million servers one megabyte. The level *is* the count wherever it tells
+//! it: a decision touches one byte of its server. A count of its own is kept for servers whose level does not tell
+//! (deep, down, or full where buffers differ) and read only there.
 //!
 //! **Three kinds of rows, three ways to look.** A list is scanned; a bitset row is intersected with bitsets of equal
 //! job counts (`level_bits`); a job type on every server reads sorted buckets (`buckets`). The last two are kept
@@ -37,6 +38,8 @@ const NO_ROOM: u8 = 255;
 /// A fleet of so many servers or fewer has so many levels, the rest unused, so that 16 bits always index one of them.
 const SMALL: usize = 1 << 16;
 
+const ONLY_WHO_JOINED: &str = "only a job that joined can leave";
+
 /// Where a policy lets jobs be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Places {
@@ -50,10 +53,15 @@ pub enum Places {
 #[derive(Clone, Debug)]
 pub struct State {
     fleet: Arc<Fleet>,
-    places: Vec<Taken>,
     levels: Vec<u8>,
-    /// Jobs at which a server is full; `u32::MAX` for an unbounded buffer.
-    capacity: Vec<u32>,
+    /// Jobs at the servers whose level does not tell them; out of date for the others.
+    untold: Vec<u32>,
+    /// The level that `NO_ROOM` stands for, while all servers without room are up and full at this same load; else `DEEP`.
+    full_level: u8,
+    full_at: FullAt,
+    /// Whether a change is one of the level alone wherever that tells: equal slots, equal buffers, all servers up, no
+    /// index to keep.
+    plain: bool,
     /// Slots by server type, and whether they are all the same.
     slots: Vec<u32>,
     equal_slots: bool,
@@ -63,18 +71,17 @@ pub struct State {
     idle_level: u8,
     is_up: Vec<bool>,
     down: usize,
-    /// Whether all servers are full at the same number of jobs per slot, or none ever is.
-    equal_capacities: bool,
     buckets: Option<Buckets>,
     bits: Option<LevelBits>,
 }
 
-/// What a change of a server's jobs reads of it, side by side in memory.
-#[derive(Clone, Copy, Debug)]
-struct Taken {
-    jobs: u32,
-    /// Jobs at which it takes no more: its capacity, or 0 while it is down.
-    limit: u32,
+/// When servers are full.
+#[derive(Clone, Debug)]
+enum FullAt {
+    /// All at the same load, `u64::MAX` = never.
+    Load(u64),
+    /// Each at so many jobs, `u32::MAX` = never.
+    Jobs(Vec<u32>),
 }
 
 impl State {
@@ -84,39 +91,46 @@ impl State {
         let slots: Vec<u32> = fleet.server_types().map(|m| fleet.server_type_parts(m).slots).collect();
         let common = slots.iter().fold(1, |common, &slots| common / gcd(common, u64::from(slots)) * u64::from(slots));
         let common = u32::try_from(common).expect("a checked fleet keeps the common multiple of its slots below 2^32");
-        let capacity: Vec<u32> = fleet
-            .servers()
-            .map(|server| match places {
-                Places::Slots => fleet.slots(server),
-                Places::Buffers => fleet.buffer(server).unwrap_or(u32::MAX),
-            })
-            .collect();
-        let full_at = |server: ServerId| match places {
-            Places::Slots => Some(u64::from(common)),
-            Places::Buffers => {
-                let weight = u64::from(common / slots[fleet.server_type(server).index()]);
-                fleet.buffer(server).map(|buffer| u64::from(buffer) * weight)
-            }
+        let weights: Vec<u32> = slots.iter().map(|slots| common / slots).collect();
+        let capacity = |server: ServerId| match places {
+            Places::Slots => Some(fleet.slots(server)),
+            Places::Buffers => fleet.buffer(server),
         };
-        let mut full_levels = fleet.servers().map(full_at);
-        let first = full_levels.next();
-        let equal_capacities = full_levels.all(|level| Some(level) == first);
+        let full_load = |server: ServerId| {
+            let load = |jobs| u64::from(jobs) * u64::from(weights[fleet.server_type(server).index()]);
+            capacity(server).map_or(u64::MAX, load)
+        };
+        let mut full_loads = fleet.servers().map(full_load);
+        let first = full_loads.next().unwrap_or(u64::MAX);
+        let full_at = if full_loads.all(|load| load == first) {
+            FullAt::Load(first)
+        } else {
+            FullAt::Jobs(fleet.servers().map(|server| capacity(server).unwrap_or(u32::MAX)).collect())
+        };
+        let full_level = match full_at {
+            FullAt::Load(load) => load.min(u64::from(DEEP)) as u8,
+            FullAt::Jobs(_) => DEEP,
+        };
         let types = || fleet.server_types().map(|m| (fleet.servers_of_type(m), fleet.server_type_parts(m).slots));
         let n = fleet.server_count();
         let equal_slots = slots.windows(2).all(|pair| pair[0] == pair[1]);
+        let buckets = fleet.graph().has_full_rows().then(|| Buckets::new(types()));
+        let bits = fleet.graph().has_bit_rows().then(|| LevelBits::new(types()));
+        let equal_capacities = matches!(full_at, FullAt::Load(_));
         Self {
-            places: capacity.iter().map(|&limit| Taken { jobs: 0, limit }).collect(),
             levels: vec![0; n.max(SMALL)],
-            equal_capacities,
-            capacity,
+            untold: vec![0; n],
+            full_level,
+            full_at,
+            plain: equal_slots && equal_capacities && buckets.is_none() && bits.is_none(),
             equal_slots,
-            weights: slots.iter().map(|slots| common / slots).collect(),
+            weights,
             slots,
             idle_level: u8::try_from(common - 1).ok().filter(|&level| level < DEEP).unwrap_or(NO_ROOM),
             is_up: vec![true; n],
             down: 0,
-            buckets: fleet.graph().has_full_rows().then(|| Buckets::new(types())),
-            bits: fleet.graph().has_bit_rows().then(|| LevelBits::new(types())),
+            buckets,
+            bits,
             fleet,
         }
     }
@@ -132,7 +146,20 @@ impl State {
     #[inline]
     #[must_use]
     pub fn jobs(&self, server: ServerId) -> u32 {
-        self.places[server.index()].jobs
+        let level = self.told(self.levels[server.index()]);
+        if level == DEEP {
+            self.untold[server.index()]
+        } else if self.equal_slots {
+            u32::from(level)
+        } else {
+            u32::from(level) / self.weights[self.fleet.server_type(server).index()]
+        }
+    }
+
+    /// `jobs w` of a server with this level; `DEEP` if the level does not tell.
+    #[inline(always)]
+    fn told(&self, level: u8) -> u8 {
+        if level == NO_ROOM { self.full_level } else { level }
     }
 
     /// Whether a server is up.
@@ -194,55 +221,85 @@ impl State {
         best.is_none_or(|best| rank(server) <= best)
     }
 
-    /// One more job at a server.
+    /// One more job at a server that has room.
     #[inline(always)]
     pub(crate) fn join(&mut self, server: ServerId) {
-        let before = self.places[server.index()].jobs;
-        self.places[server.index()].jobs = before.checked_add(1).expect("fewer than 2^32 jobs are at a server");
-        self.refresh(server, before);
+        let level = self.levels[server.index()];
+        if self.plain && level < DEEP - 1 {
+            return self.set_level(server, level + 1);
+        }
+        let before = self.jobs(server);
+        self.put(server, before, before.checked_add(1).expect("fewer than 2^32 jobs are at a server"));
     }
 
     /// One job fewer at a server, if `really`: no branch on what may be chance.
     #[inline(always)]
     pub(crate) fn leave_if(&mut self, server: ServerId, really: bool) {
-        let before = self.places[server.index()].jobs;
-        self.places[server.index()].jobs =
-            before.checked_sub(u32::from(really)).expect("only a job that joined can leave");
-        self.refresh(server, before);
+        let level = self.told(self.levels[server.index()]);
+        if self.plain && level < DEEP {
+            return self.set_level(server, level.checked_sub(u8::from(really)).expect(ONLY_WHO_JOINED));
+        }
+        let before = self.jobs(server);
+        self.put(server, before, before.checked_sub(u32::from(really)).expect(ONLY_WHO_JOINED));
     }
 
-    /// Takes a server up or down; its jobs stay counted.
+    /// A change of a plain level.
+    #[inline(always)]
+    fn set_level(&mut self, server: ServerId, load: u8) {
+        self.levels[server.index()] = if load == self.full_level { NO_ROOM } else { load };
+    }
+
+    /// Takes a server up or down; its jobs stay counted. O(servers) when the first goes down.
     pub(crate) fn set_up(&mut self, server: ServerId, up: bool) {
         let was_up = std::mem::replace(&mut self.is_up[server.index()], up);
         if was_up != up {
+            let jobs = self.jobs(server);
             if up {
                 self.down -= 1
             } else {
-                self.down += 1
+                self.down += 1;
+                self.full_tells_no_more();
             }
-            self.places[server.index()].limit = if up { self.capacity[server.index()] } else { 0 };
-            self.refresh(server, self.places[server.index()].jobs);
+            self.put(server, jobs, jobs);
         }
     }
 
     /// Carries a count over from another state of the same servers; it may exceed this fleet's buffer.
     pub(crate) fn carry(&mut self, server: ServerId, jobs: u32) {
-        let before = std::mem::replace(&mut self.places[server.index()].jobs, jobs);
-        self.refresh(server, before);
+        self.full_tells_no_more();
+        self.put(server, self.jobs(server), jobs);
     }
 
-    /// Recomputes a server's level and moves it in the indexes, after its jobs (`before` until now) or its being up
-    /// changed.
-    #[inline(always)]
-    fn refresh(&mut self, server: ServerId, before: u32) {
+    /// From now on a server without room may have any number of jobs: keeps the counts of those that are full.
+    fn full_tells_no_more(&mut self) {
+        if self.full_level < DEEP {
+            for server in self.fleet.servers().filter(|server| self.levels[server.index()] == NO_ROOM) {
+                self.untold[server.index()] = self.jobs(server);
+            }
+            self.full_level = DEEP;
+        }
+        self.plain = false;
+    }
+
+    /// A server has `jobs` jobs now (`before` until now), or its being up changed: sets its level and moves it in the
+    /// indexes.
+    #[inline]
+    fn put(&mut self, server: ServerId, before: u32, jobs: u32) {
         let r = server.index();
-        let Taken { jobs, limit } = self.places[r];
-        let new = if jobs >= limit {
-            NO_ROOM
+        let load = if self.equal_slots {
+            u64::from(jobs)
         } else {
-            let load = if self.equal_slots { u64::from(jobs) } else { self.load(server) };
-            load.min(u64::from(DEEP)) as u8
+            u64::from(jobs) * self.weight(self.fleet.server_type(server))
         };
+        let is_full = match &self.full_at {
+            FullAt::Load(full) => load >= *full,
+            FullAt::Jobs(full) => jobs >= full[r],
+        };
+        let has_room = !is_full && (self.down == 0 || self.is_up[r]);
+        let new = if has_room { load.min(u64::from(DEEP)) as u8 } else { NO_ROOM };
+        if self.told(new) == DEEP {
+            self.untold[r] = jobs;
+        }
         let old = std::mem::replace(&mut self.levels[r], new);
         if self.buckets.is_some() || self.bits.is_some() {
             let bucket = |level, jobs| (level != NO_ROOM).then_some(jobs as usize);

@@ -7,7 +7,7 @@ use rand::Rng;
 
 use super::choose::nth_wanted;
 use super::level_bits::{count_in, nth_in};
-use super::{State, Ties};
+use super::{FullAt, State, Ties};
 use crate::graph::Row;
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
 use crate::random::{below, set_bit};
@@ -73,7 +73,7 @@ impl State {
     /// never shorter than one that has room.
     #[must_use]
     pub fn has_equal_capacities(&self) -> bool {
-        self.equal_capacities
+        matches!(self.full_at, FullAt::Load(_))
     }
 
     /// The server with fewest jobs per slot among these, full ones included; ties as said.

@@ -68,6 +68,38 @@ impl Head {
     }
 }
 
+/// How many servers have more than [`HEAD`] jobs, more than one more than that, and so on; ends with 0.
+#[derive(Clone, Debug)]
+pub(crate) struct Tail(Vec<u32>);
+
+impl Tail {
+    /// No server has so many jobs.
+    pub(crate) fn new() -> Self {
+        Self(vec![0])
+    }
+
+    /// Server number `i` with at least [`HEAD`] jobs gets one, if it has fewer than `capacity`, or loses one that is
+    /// counted here. Returns how many it had beyond [`HEAD`].
+    #[inline(never)]
+    pub(crate) fn step(&mut self, i: u32, leaves: bool, capacity: usize) -> usize {
+        let beyond = self.0.iter().take_while(|&&servers| servers > i).count();
+        if leaves && beyond > 0 {
+            self.0[beyond - 1] -= 1;
+        } else if !leaves && HEAD + beyond < capacity {
+            self.0[beyond] += 1;
+            if beyond + 1 == self.0.len() {
+                self.0.push(0);
+            }
+        }
+        beyond
+    }
+
+    /// Level by level.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().copied()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
@@ -80,7 +112,7 @@ mod tests {
     fn steps_are_those_of_a_join_and_a_leave() {
         let mut rng = Generator::seed_from_u64(1);
         for (servers, capacity) in [(1, 1), (5, 3), (40, 8), (40, usize::MAX), (Head::MOST_SERVERS as u32, 2)] {
-            let (mut head, mut levels) = (Head::new(), Levels::new(servers));
+            let (mut head, mut tail, mut levels) = (Head::new(), Tail::new(), Levels::new(servers));
             let steps = [Step::join(capacity), Step::leave()];
             for _ in 0..20_000 {
                 // Up and down by turns.
@@ -91,12 +123,15 @@ mod tests {
                     false if jobs < capacity => _ = levels.join(i),
                     false => {}
                 }
-                assert_eq!(head.step(i, &steps[usize::from(leaves)]), jobs.min(HEAD));
-                if leaves && jobs > HEAD {
+                let found = head.step(i, &steps[usize::from(leaves)]);
+                let beyond = if found == HEAD { tail.step(i, leaves, capacity) } else { 0 };
+                assert_eq!(found + beyond, jobs);
+                if leaves && beyond > 0 {
                     head.restore();
                 }
-                let at_least = std::array::from_fn(|k| levels.at_least(k + 1));
-                assert_eq!(head.to_array(), at_least, "{servers} servers, number {i} had {jobs}, leaves: {leaves}");
+                let heights: Vec<u32> = head.to_array().into_iter().chain(tail.iter()).collect();
+                let at_least: Vec<u32> = (1..=heights.len()).map(|jobs| levels.at_least(jobs)).collect();
+                assert_eq!(heights, at_least, "{servers} servers, number {i} had {jobs}, leaves: {leaves}");
             }
         }
     }
