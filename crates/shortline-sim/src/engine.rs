@@ -9,7 +9,7 @@ use shortline_core::state::Places;
 
 use crate::SimulationError;
 use crate::chain::{Chain, Streams, Walk};
-use crate::lumped::{self, Lumpable, LumpableVisitor, LumpedClock, with_lumpable};
+use crate::lumped::{self, Lumpable, LumpableVisitor, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
 use crate::model::Model;
 use crate::report::Engine;
@@ -21,10 +21,7 @@ pub(crate) struct Workshop {
     pub(crate) model: Arc<Model>,
     clock: OnceLock<Arc<Clock>>,
     thinned: OnceLock<Arc<ThinnedClock>>,
-    lumped: OnceLock<Arc<LumpedClock>>,
     may_lump: bool,
-    /// Whether ticks tell the server also where its type would do.
-    ticks_by_server: bool,
     /// Jobs are so few that counting ticks of idle servers would take for ever.
     is_sparse: bool,
     walks: bool,
@@ -70,21 +67,8 @@ impl Workshop {
             model: Arc::new(model),
             clock: OnceLock::new(),
             thinned: OnceLock::new(),
-            lumped: OnceLock::new(),
-            ticks_by_server: false,
             walks: false,
         }
-    }
-
-    /// For contenders that all meet the same ticks: `None` is a policy without a name. If one of them needs the dispatcher, the
-    /// others have its ticks.
-    pub(crate) fn for_all(mut self, policies: impl IntoIterator<Item = Option<PolicySpec>>) -> Self {
-        self.ticks_by_server = policies.into_iter().any(|spec| !spec.is_some_and(|spec| self.lumps(spec)));
-        self
-    }
-
-    fn lumps(&self, spec: PolicySpec) -> bool {
-        self.may_lump && with_lumpable(spec, self.model.fleet.server_count(), Ask).is_some()
     }
 
     /// For contenders that walk.
@@ -140,14 +124,6 @@ impl Workshop {
         Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&self.model))))
     }
 
-    fn lumped_clock(&self) -> Arc<LumpedClock> {
-        let make = || match self.ticks_by_server || lumped::is_small(&self.model) {
-            true => LumpedClock::by_server(&self.model, self.clock()),
-            false => LumpedClock::by_type(&self.model),
-        };
-        Arc::clone(self.lumped.get_or_init(|| Arc::new(make())))
-    }
-
     fn walk<P: Policy>(&self, policy: P) -> MakeWalk {
         let model = Arc::clone(&self.model);
         let clock = Arc::clone(self.thinned.get_or_init(|| Arc::new(ThinnedClock::new(&model))));
@@ -180,18 +156,9 @@ impl LumpableVisitor for Lump<'_> {
     type Output = MakeChain;
 
     fn visit<L: Lumpable>(self, rule: L) -> MakeChain {
-        let (model, clock) = (Arc::clone(&self.0.model), self.0.lumped_clock());
+        let (model, clock) = (Arc::clone(&self.0.model), self.0.clock());
         Box::new(move |streams| lumped::chain(&model, &clock, rule, streams))
     }
-}
-
-/// Only asks whether there is a rule.
-struct Ask;
-
-impl LumpableVisitor for Ask {
-    type Output = ();
-
-    fn visit<L: Lumpable>(self, _: L) {}
 }
 
 #[cfg(test)]
