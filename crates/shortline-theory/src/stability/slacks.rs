@@ -43,6 +43,9 @@ impl Stability {
         let mut exact = Headrooms::new(self);
         let mut done = 0;
         for (port, _) in ports.iter_mut().zip(&chosen).filter(|(_, chosen)| **chosen) {
+            if effort.is_spent(exact.visits()) {
+                break;
+            }
             done += 1;
             observer(Progress { doing: "how far job types can grow", done, of });
             (port.headroom, port.is_exact) = (exact.of(port.port)?, true);
@@ -99,6 +102,13 @@ impl<'a> Headrooms<'a> {
                 Self::Flow(Box::new(offered), reduced)
             }
             None => Self::Program(reduced),
+        }
+    }
+
+    fn visits(&self) -> u64 {
+        match self {
+            Self::Flow(offered, _) => offered.flow.visits(),
+            Self::Program(_) => 0,
         }
     }
 
