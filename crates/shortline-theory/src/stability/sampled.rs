@@ -31,11 +31,11 @@ pub(super) const LARGEST_SAMPLED_GRAPH: usize = 300_000;
 /// Samples larger than this are not written out one by one, unless they are everything.
 const LARGEST_SAMPLE: usize = 64;
 /// Edges that the bracket's iteration looks at in all, for a graph of any size; but at least [`FEWEST_SWEEPS`].
-const MOST_VISITS: usize = 40_000_000;
+const MOST_VISITS: usize = 24_000_000;
 const FEWEST_SWEEPS: usize = 16;
 const MOST_SWEEPS: usize = 4_096;
 /// The iteration ends once the bracket is this narrow, relative ...
-const NARROW: f64 = 5e-3;
+const NARROW: f64 = 1e-2;
 
 /// How servers are sampled: so many of each part of a job type's servers, all where there are fewer.
 #[derive(Clone, Debug)]
@@ -178,7 +178,7 @@ struct Loads<'a> {
     at_group: Vec<f64>,
     /// What a port would do now, by the position in its row; and the row's positions, least loaded first.
     aim: Vec<f64>,
-    order: Vec<usize>,
+    order: Vec<(f64, usize)>,
 }
 
 fn bracket(reduced: &Reduced, sampling: &Sampling, observer: &mut Observer<'_>) -> Bracket {
@@ -246,13 +246,13 @@ impl<'a> Loads<'a> {
         let row = self.reduced.graph.row(port);
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        order.extend(0..row.len());
-        order.sort_by(|&a, &b| self.level(row[a]).total_cmp(&self.level(row[b])));
+        order.extend(row.iter().map(|&g| self.level(g)).zip(0..));
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         self.aim.clear();
         self.aim.resize(row.len(), 0.0);
         let sizes = self.sizes[port];
         let (mut left, mut within) = (sizes, 1.0);
-        for &i in &order {
+        for &(_, i) in &order {
             let g = row[i] as usize;
             left[usize::from(self.sampling.part[g])] -= self.reduced.groups[g].servers;
             let still_within = self.sampling.contained(sizes, left);
