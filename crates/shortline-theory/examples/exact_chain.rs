@@ -1,6 +1,7 @@
 //! An exact chain of a few million states: what it costs.
 //!
 //! `cargo run --release -p shortline-theory --example exact_chain [SERVERS [BUFFER [POLICY [LOAD]]]]`
+#![expect(clippy::print_stdout, reason = "this program prints what it measures")]
 
 use std::error::Error;
 

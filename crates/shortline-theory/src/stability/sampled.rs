@@ -122,14 +122,14 @@ fn sampled_graph(reduced: &Reduced, sampling: &Sampling, most: usize) -> Option<
 fn supports(reduced: &Reduced, sampling: &Sampling, port: usize, most: usize) -> Option<BTreeMap<Vec<u32>, f64>> {
     let sizes = sampling.sizes(reduced, port);
     let mut found = BTreeMap::from([(vec![], 1.0)]);
-    for part in 0..2 {
+    for (part, (&size, &count)) in sizes.iter().zip(&sampling.count).enumerate() {
         let in_part = |g: &&u32| usize::from(sampling.part[**g as usize]) == part;
         let groups: Vec<u32> = reduced.graph.row(port).iter().filter(in_part).copied().collect();
-        let count = sampling.count[part].min(sizes[part]);
+        let count = count.min(size);
         // (support, left to sample) after each group, and the servers not yet looked at.
         let mut partial: BTreeMap<(Vec<u32>, usize), f64> =
             found.into_iter().map(|(support, probability)| ((support, count), probability)).collect();
-        let mut rest = sizes[part];
+        let mut rest = size;
         for g in groups {
             let here = reduced.groups[g as usize].servers;
             rest -= here;
