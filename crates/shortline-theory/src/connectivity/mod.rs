@@ -21,6 +21,7 @@
 
 mod branch;
 mod certificate;
+mod deviation;
 mod exact;
 mod kernel;
 pub mod sparsity;
