@@ -76,7 +76,7 @@ pub struct SparsityBracket {
 }
 
 impl Sparsity {
-    /// Bounds the norm; witnesses are searched by [`Self::bracket`]. `O(240 edges)`.
+    /// Bounds the norm; witnesses are searched by [`Self::bracket`]. `O(200 edges)`.
     ///
     /// # Errors
     /// If rates are missing or all 0, or no server holds a job type.
