@@ -4,6 +4,7 @@
 //! [dispatcher](Dispatcher) that decides by them, in the simulator and in the gateway alike. No I/O, no clock, no
 //! async: time and randomness come in as arguments.
 
+pub mod alias;
 pub mod dispatcher;
 pub mod fleet;
 pub mod graph;

@@ -9,7 +9,7 @@
 //! Every map is one of words to intervals, so a probability is met to `2^-62` of itself, and `2^-63` times the length
 //! of its run. A million equal clocks cost no memory; a million different ones 16 bytes each.
 
-use crate::alias::Alias;
+use shortline_core::alias::Alias;
 
 /// Job types, or servers, with more runs than this form one.
 const MOST_RUNS: usize = 32;

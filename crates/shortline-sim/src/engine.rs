@@ -9,7 +9,7 @@ use shortline_core::state::Places;
 
 use crate::SimulationError;
 use crate::chain::{Chain, Streams, Walk};
-use crate::lumped::{Lumpable, LumpableVisitor, LumpedChain, LumpedClock, with_lumpable};
+use crate::lumped::{self, Lumpable, LumpableVisitor, LumpedClock, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
 use crate::model::Model;
 use crate::report::Engine;
@@ -21,8 +21,12 @@ pub(crate) struct Workshop {
     pub(crate) model: Arc<Model>,
     clock: OnceLock<Arc<Clock>>,
     thinned: OnceLock<Arc<ThinnedClock>>,
-    lumped: OnceLock<Option<Arc<LumpedClock>>>,
+    lumped: OnceLock<Arc<LumpedClock>>,
     may_lump: bool,
+    /// Whether ticks tell the server also where its type would do.
+    ticks_by_server: bool,
+    /// Jobs are so few that counting ticks of idle servers would take for ever.
+    is_sparse: bool,
     walks: bool,
 }
 
@@ -54,19 +58,33 @@ const LUMPED: &str = "exponential sizes, every job type on every server: servers
 const COUNTS: &str =
     "exponential sizes, rates that do not depend on the job type, nobody waits in front: counts suffice";
 const RATES: &str = "exponential sizes; rates depend on the job type: each job is followed";
+const FEW: &str = "exponential sizes; few jobs on many servers: each job is followed, and only busy servers tick";
 const LINES: &str = "exponential sizes; jobs may wait in front: each job is followed";
 
 impl Workshop {
     /// Exchangeable servers are lumped only if they may.
     pub(crate) fn new(model: Model, may_lump: bool) -> Self {
         Self {
+            is_sparse: model.is_sparse(),
+            may_lump: may_lump && lumped::is_exchangeable(&model),
             model: Arc::new(model),
             clock: OnceLock::new(),
             thinned: OnceLock::new(),
             lumped: OnceLock::new(),
-            may_lump,
+            ticks_by_server: false,
             walks: false,
         }
+    }
+
+    /// For contenders that all meet the same ticks: `None` is a policy without a name. If one of them needs the dispatcher, the
+    /// others have its ticks.
+    pub(crate) fn for_all(mut self, policies: impl IntoIterator<Item = Option<PolicySpec>>) -> Self {
+        self.ticks_by_server = policies.into_iter().any(|spec| !spec.is_some_and(|spec| self.lumps(spec)));
+        self
+    }
+
+    fn lumps(&self, spec: PolicySpec) -> bool {
+        self.may_lump && with_lumpable(spec, self.model.fleet.server_count(), Ask).is_some()
     }
 
     /// For contenders that walk.
@@ -77,8 +95,8 @@ impl Workshop {
     /// Prepares one of the policies that have a name.
     pub(crate) fn named(&self, spec: PolicySpec) -> Result<Contender, SimulationError> {
         if self.may_lump
-            && let Some(clock) = self.lumped.get_or_init(|| LumpedClock::new(&self.model).map(Arc::new))
-            && let Some(chain) = with_lumpable(spec, self.model.fleet.server_count(), Lump(&self.model, clock))
+            && !self.is_sparse
+            && let Some(chain) = with_lumpable(spec, self.model.fleet.server_count(), Lump(self))
         {
             let unbounded = self.has_unbounded_servers();
             let (name, engine) = (spec.to_string(), Engine::Lumped);
@@ -94,10 +112,16 @@ impl Workshop {
         let unbounded_servers = P::PLACES == Places::Buffers && self.has_unbounded_servers();
         let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
         let walk = self.walks.then(|| self.walk(policy.clone()));
-        let (why, chain) = if lines || self.model.uniform_rates.is_none() {
-            (if lines { LINES } else { RATES }, self.tracked(policy))
+        let why = if lines {
+            Some(LINES)
+        } else if self.model.uniform_rates.is_none() {
+            Some(RATES)
         } else {
-            (COUNTS, self.counted(policy))
+            self.is_sparse.then_some(FEW)
+        };
+        let (why, chain) = match why {
+            Some(why) => (why, self.tracked(policy)),
+            None => (COUNTS, self.counted(policy)),
         };
         Contender { name, engine: Engine::Markov, why, unbounded, chain, walk }
     }
@@ -107,9 +131,20 @@ impl Workshop {
     }
 
     fn counted<P: Policy>(&self, policy: P) -> MakeChain {
-        let model = Arc::clone(&self.model);
-        let clock = Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&model))));
+        let (model, clock) = (Arc::clone(&self.model), self.clock());
         Box::new(move |streams| Box::new(MarkovChain::new(&model, &clock, policy.clone(), streams)))
+    }
+
+    fn clock(&self) -> Arc<Clock> {
+        Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&self.model))))
+    }
+
+    fn lumped_clock(&self) -> Arc<LumpedClock> {
+        let make = || match self.ticks_by_server || lumped::is_small(&self.model) {
+            true => LumpedClock::by_server(&self.model, self.clock()),
+            false => LumpedClock::by_type(&self.model),
+        };
+        Arc::clone(self.lumped.get_or_init(|| Arc::new(make())))
     }
 
     fn walk<P: Policy>(&self, policy: P) -> MakeWalk {
@@ -138,13 +173,90 @@ impl PolicyVisitor for Prepare<'_> {
     }
 }
 
-struct Lump<'a>(&'a Arc<Model>, &'a Arc<LumpedClock>);
+struct Lump<'a>(&'a Workshop);
 
 impl LumpableVisitor for Lump<'_> {
     type Output = MakeChain;
 
     fn visit<L: Lumpable>(self, rule: L) -> MakeChain {
-        let (model, clock) = (Arc::clone(self.0), Arc::clone(self.1));
-        Box::new(move |streams| Box::new(LumpedChain::new(&model, &clock, rule, streams)))
+        let (model, clock) = (Arc::clone(&self.0.model), self.0.lumped_clock());
+        Box::new(move |streams| lumped::chain(&model, &clock, rule, streams))
+    }
+}
+
+/// Only asks whether there is a rule.
+struct Ask;
+
+impl LumpableVisitor for Ask {
+    type Output = ();
+
+    fn visit<L: Lumpable>(self, _: L) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use shortline_core::fleet::{
+        ArrivalRates, Fleet, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Settings, Speed,
+    };
+    use shortline_core::graph::Edges;
+
+    use super::*;
+
+    /// Four servers of one type, two job types of these sizes at this rate each.
+    fn workshop(rate: f64, sizes: [f64; 2]) -> Workshop {
+        let names = |base: &str, count| Names { base: base.into(), count };
+        let job_type =
+            |size| JobTypeParts { names: names(&format!("j{size}"), None), arrivals: ArrivalRates::Each(rate), size };
+        let parts = FleetParts {
+            name: String::new(),
+            server_types: vec![ServerTypeParts { name: "a".into(), speed: Speed::Rate(1.0), slots: 1 }],
+            servers: vec![ServerParts {
+                names: names("s", Some(4)),
+                server_type: 0,
+                buffer: Some(5),
+                addresses: vec![],
+            }],
+            job_types: sizes.map(job_type).into(),
+            rates: vec![],
+            edges: Edges::Complete,
+            settings: Settings::default(),
+        };
+        Workshop::new(Model::new(&Arc::new(Fleet::new(parts).unwrap()), 1.0).unwrap(), true)
+    }
+
+    /// Every engine, in each of its forms.
+    fn contenders() -> [Contender; 4] {
+        let (lumped, followed, sparse) = (workshop(1.5, [1.0; 2]), workshop(1.5, [1.0, 0.9]), workshop(0.01, [1.0; 2]));
+        let counted = Workshop { may_lump: false, ..workshop(1.5, [1.0; 2]) };
+        let contenders = [&lumped, &counted, &followed, &sparse].map(|w| w.named("jsq(2)".parse().unwrap()).unwrap());
+        assert_eq!(contenders.each_ref().map(|contender| contender.why), [LUMPED, COUNTS, RATES, FEW]);
+        contenders
+    }
+
+    #[test]
+    fn every_engine_returns_after_so_many_ticks() {
+        for contender in contenders() {
+            let mut chain = (contender.chain)(Streams::new(1, 0));
+            let events = chain.run(1_000_000, 1000);
+            assert!((1..=1200).contains(&events), "{}: {events} events", contender.why);
+            assert_eq!(chain.progress().events, events);
+        }
+    }
+
+    #[test]
+    fn where_a_run_is_cut_changes_nothing() {
+        for contender in contenders() {
+            let (mut whole, mut cut) = ((contender.chain)(Streams::new(1, 0)), (contender.chain)(Streams::new(1, 0)));
+            assert_eq!(whole.run(5000, u64::MAX), 5000);
+            let mut left = 5000;
+            while left > 0 {
+                left -= cut.run(left, 77);
+            }
+            let (a, b) = (whole.progress(), cut.progress());
+            assert_eq!(a.events, b.events);
+            assert!((a.time_s - b.time_s).abs() < 1e-9 * a.time_s, "{}: {a:?} and {b:?}", contender.why);
+            let (a, b) = (whole.record().law.times(), cut.record().law.times());
+            assert_eq!((a.jobs, a.waited), (b.jobs, b.waited), "{}", contender.why);
+        }
     }
 }

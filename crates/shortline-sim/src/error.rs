@@ -30,6 +30,11 @@ pub enum SimulationError {
         /// The sum.
         total: f64,
     },
+    /// Whatever comes finds no server.
+    #[error(
+        "no job type that arrives is on a server, so no job is ever served; give a [[server]] in `serves`, or the [graph], a job type whose rate is positive"
+    )]
+    NothingServed,
     /// No policy was asked for.
     #[error("no policy: name one with `policy`, or give the fleet file a [fleet] `policy`")]
     NoPolicy,

@@ -13,7 +13,6 @@
 //!
 //! [`Dispatcher`]: shortline_core::Dispatcher
 
-mod alias;
 mod chain;
 mod clock_table;
 mod engine;

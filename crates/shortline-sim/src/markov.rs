@@ -52,6 +52,17 @@ impl Clock {
         }
     }
 
+    /// Ticks per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// The next tick: a job type, or the number of job types plus a server.
+    #[inline(always)]
+    pub(crate) fn draw(&self, words: &mut Generator) -> u32 {
+        self.table.draw(words.next_u64())
+    }
+
     fn is_large(&self) -> bool {
         self.table.len() > LARGE
     }
@@ -116,7 +127,7 @@ impl<P: Policy> Chain for MarkovChain<P> {
         let (job_types, mut choices) = (fleet.job_type_count(), self.choices.clone());
         let (mut left, mut tick_count) = (events, 0_u64);
         while left > 0 && tick_count < ticks {
-            if self.ticks.draw(|words| clock.table.draw(words.next_u64())) && clock.is_large() {
+            if self.ticks.draw(|words| clock.draw(words)) && clock.is_large() {
                 clock.read_ahead(model, dispatcher.state(), tally, self.ticks.ahead());
             }
             let ahead = self.ticks.ahead();

@@ -41,12 +41,26 @@ impl Model {
         if !(arrival_rate > 0.0 && arrival_rate.is_finite()) {
             return Err(SimulationError::NoArrivals { total: arrival_rate });
         }
+        let is_served = |l: JobTypeId| arrival_rates[l.index()] > 0.0 && fleet.graph().degree(l.index()) > 0;
+        if !fleet.job_types().any(is_served) {
+            return Err(SimulationError::NothingServed);
+        }
         let first = JobTypeId::new(0);
         let uniform_rates = fleet
             .is_uniform()
             .then(|| fleet.server_types().map(|m| fleet.rate(first, m) / fleet.size(first)).collect());
         let servers_with_work = servers_with_work(fleet);
         Ok(Self { fleet: Arc::clone(fleet), arrival_rates, arrival_rate, uniform_rates, servers_with_work })
+    }
+
+    /// Whether so few jobs come that of the ticks of all servers hardly one in a hundred would meet a job.
+    pub(crate) fn is_sparse(&self) -> bool {
+        /// Ticks of servers to one arrival.
+        const MANY: f64 = 100.0;
+        let fleet = &self.fleet;
+        let ticks: f64 =
+            self.largest_rates().iter().zip(fleet.servers()).map(|(rate, r)| rate * f64::from(fleet.slots(r))).sum();
+        ticks > MANY * self.arrival_rate
     }
 
     /// `sum lambda size / sum slots rate` over servers with a job type, where the fleet is uniform.

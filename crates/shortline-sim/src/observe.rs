@@ -40,7 +40,9 @@ pub(crate) fn means(model: &Model, records: &[Record], job_types: &[JobTypeId]) 
         p99_response_s: quantiles.estimate(0.99),
         blocking_probability: probability(per_arrival(|t| t.blocked)),
         reneged_probability: probability(per_arrival(|t| t.reneged)),
-        throughput_per_s: ratio(records, |record| (total(record, |t| t.arrivals - t.blocked - t.reneged), record.time_s)),
+        throughput_per_s: ratio(records, |record| {
+            (total(record, |t| t.arrivals - t.blocked - t.reneged), record.time_s)
+        }),
         per_job_type: job_types.iter().map(|&l| job_type(model, records, l)).collect(),
         per_server_type: model.fleet.server_types().map(|m| server_type(model, records, m)).collect(),
     }
@@ -119,8 +121,7 @@ fn mean_jobs(fleet: &Fleet, records: &[Record]) -> Option<Estimate> {
         records.iter().map(|record| weighed(&record.occupancy[m.index()], &|jobs| jobs as f64)).collect()
     };
     let types = fleet.server_types().map(|m| (fleet.servers_of_type(m).len() as f64, of_type(m)));
-    let terms: Vec<(f64, Vec<(f64, f64)>)> =
-        types.filter(|(servers, _)| *servers > 0.0).chain([(1.0, line)]).collect();
+    let terms: Vec<(f64, Vec<(f64, f64)>)> = types.filter(|(servers, _)| *servers > 0.0).chain([(1.0, line)]).collect();
     let ratios: Vec<(f64, Ratio<'_>)> = terms.iter().map(|(factor, parts)| (*factor, Ratio::new(parts))).collect();
     Estimate::jackknife(records.len(), |left_out| {
         ratios.iter().map(|(factor, ratio)| factor * ratio.without(left_out)).sum()

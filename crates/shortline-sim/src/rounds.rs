@@ -93,7 +93,16 @@ impl Racer {
             warm_up_events: 0,
         };
         let lanes = (0..plan.replications as u64).map(lane).collect();
-        Self { contender, lanes, growth_jobs_per_s: None, growing_replications: 0, warm_up: WarmUp::Stopped, warm_up_events: 0, looks: 0, cpu_s: 0.0 }
+        Self {
+            contender,
+            lanes,
+            growth_jobs_per_s: None,
+            growing_replications: 0,
+            warm_up: WarmUp::Stopped,
+            warm_up_events: 0,
+            looks: 0,
+            cpu_s: 0.0,
+        }
     }
 
     fn is_stable(&self) -> bool {
@@ -177,8 +186,7 @@ impl Racer {
 
     /// Relative half-width of the interval of the mean response time; infinite if there is none.
     pub(crate) fn relative_error(&self) -> f64 {
-        Estimate::of_ratio(&self.response_parts())
-            .map_or(f64::INFINITY, |estimate| estimate.relative_half_width())
+        Estimate::of_ratio(&self.response_parts()).map_or(f64::INFINITY, |estimate| estimate.relative_half_width())
     }
 }
 

@@ -83,6 +83,16 @@ enum Rule {
     Own { name: String, prepare: Box<Prepare> },
 }
 
+impl Rule {
+    /// Which of the policies that have a name.
+    fn spec(&self) -> Option<PolicySpec> {
+        match self {
+            Self::Named(spec) => Some(*spec),
+            Self::Own { .. } => None,
+        }
+    }
+}
+
 /// A simulation to be run.
 ///
 /// ```
@@ -261,6 +271,7 @@ impl Simulation {
     pub fn run_observed(&self, observer: &dyn Observer) -> Result<Report, SimulationError> {
         self.check_options()?;
         let workshop = Workshop::new(Model::new(&self.fleet, self.load_factor)?, self.may_lump);
+        let workshop = workshop.for_all(self.rules.iter().map(Rule::spec));
         let contenders = self.contenders(&workshop)?;
         let plan = Plan::new(&self.fleet, self.seed, self.until);
         let racers = self.pool()?.install(|| rounds::run(contenders, &plan, observer));
@@ -345,7 +356,11 @@ impl Simulation {
             }
             _ if self.threads.is_some_and(|threads| !(1..=MOST_THREADS).contains(&threads)) => {
                 let threads = self.threads.unwrap_or(0) as f64;
-                fault("the number of threads", threads, "from 1 to 1024; replications run on them, at most 32 at a time")
+                fault(
+                    "the number of threads",
+                    threads,
+                    "from 1 to 1024; replications run on them, at most 32 at a time",
+                )
             }
             _ if !(self.load_factor > 0.0 && self.load_factor.is_finite()) => {
                 fault("the load factor", self.load_factor, "positive and finite")

@@ -43,6 +43,12 @@ impl<T: Copy + Default> Ticks<T> {
         &self.drawn[self.taken..]
     }
 
+    /// The same, to be completed by what does not depend on the ticks alone.
+    #[inline(always)]
+    pub(crate) fn ahead_mut(&mut self) -> &mut [T] {
+        &mut self.drawn[self.taken..]
+    }
+
     /// The next tick, for those who take them one by one.
     #[inline(always)]
     pub(crate) fn next(&mut self, tick: impl Fn(&mut Generator) -> T) -> T {

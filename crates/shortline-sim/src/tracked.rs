@@ -10,12 +10,18 @@
 //! **Lines.** A job that waits in front keeps its arrival time with its ticket; `queue_timeout_s` cancels the ticket
 //! when its time has come, between two ticks.
 //!
+//! **Few jobs.** Where most ticks would meet idle servers, only the slots in service tick, all at the largest rate of the
+//! fleet: from `n` busy slots on, the next tick comes after an exponential time of rate `Lambda + n largest`, is an
+//! arrival with probability `Lambda` over that, and else is at one of the `n`, each as likely. The policies of a run then
+//! share arrivals no longer.
+//!
 //! **Occupancy.** Time averages, one addition per change of a server.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand::Rng;
+use shortline_core::alias::Alias;
 use shortline_core::policy::Policy;
 use shortline_core::random::{Generator, below};
 use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId, Started, Ticket};
@@ -34,6 +40,8 @@ pub(crate) struct ThinnedClock {
     rate: f64,
     /// Largest service rate of one slot, by server.
     largest: Vec<f64>,
+    /// Where most ticks would meet idle servers.
+    sparse: Option<Sparse>,
     /// Mean size by job type.
     sizes: Vec<f64>,
     /// By server type.
@@ -47,11 +55,25 @@ impl ThinnedClock {
         Self {
             rate: model.arrival_rate + servers.iter().sum::<f64>(),
             table: ClockTable::new(&model.arrival_rates, &servers),
+            sparse: model.is_sparse().then(|| Sparse {
+                arrivals: Alias::new(&model.arrival_rates),
+                arrival_rate: model.arrival_rate,
+                largest: model.largest_rates().iter().copied().fold(0.0, f64::max),
+            }),
             largest: model.largest_rates(),
             sizes: fleet.job_types().map(|l| fleet.size(l)).collect(),
             slots: fleet.server_types().map(|m| model.slots(m)).collect(),
         }
     }
+}
+
+/// Ticks of arrivals and of slots in service alone.
+#[derive(Debug)]
+struct Sparse {
+    arrivals: Alias,
+    arrival_rate: f64,
+    /// Largest service rate of a slot of the fleet.
+    largest: f64,
 }
 
 /// One replication.
@@ -74,6 +96,8 @@ struct Rest {
     events: u64,
     /// Jobs at each server: first those in service, then those that wait, in the order they came.
     jobs: Vec<VecDeque<Job>>,
+    /// The server of each job in service, where only these tick.
+    busy: Vec<ServerId>,
     timeout_s: Option<f64>,
     /// When which ticket gives up, in the order of time; tickets that were served since are among them.
     deadlines: VecDeque<(f64, Ticket, usize)>,
@@ -107,6 +131,7 @@ impl<P: Policy> TrackedChain<P> {
             now_s: 0.0,
             events: 0,
             jobs: vec![VecDeque::new(); fleet.server_count()],
+            busy: Vec::new(),
             timeout_s: fleet.settings().lines.timeout_s,
             deadlines: VecDeque::new(),
             tally: Tally::new(model, 0.0),
@@ -147,21 +172,46 @@ impl<P: Policy> TrackedChain<P> {
         if rate < largest && unit(&mut self.choices) * largest >= rate {
             return false;
         }
-        self.rest.leave(server, slot, slots as usize);
+        self.complete(server, slot, slots as usize);
+        true
+    }
+
+    /// A tick at a slot in service, number `number` of those; whether it completes its job.
+    fn serve_busy(&mut self, number: usize, largest: f64) -> bool {
+        let server = self.rest.busy[number];
+        let slots = self.rest.clock.slots[self.rest.model.fleet.server_type(server).index()] as usize;
+        let jobs = &self.rest.jobs[server.index()];
+        let in_service = jobs.len().min(slots);
+        let slot = below(&mut self.choices, u32::try_from(in_service).expect("slots are counted in 32 bits")) as usize;
+        let rate = self.rest.rate(jobs[slot].job_type as usize, server);
+        if rate < largest && unit(&mut self.choices) * largest >= rate {
+            return false;
+        }
+        if jobs.len() <= slots {
+            self.rest.busy.swap_remove(number);
+        }
+        self.complete(server, slot, slots);
+        true
+    }
+
+    fn complete(&mut self, server: ServerId, slot: usize, slots: usize) {
+        self.rest.leave(server, slot, slots);
         if let Some(Started { job: arrived_s, job_type, server, .. }) = self.dispatcher.complete(server) {
             self.rest.join(server, job_type.index(), arrived_s);
         }
-        true
     }
 
     /// When the next tick is, seen from now.
     fn next_tick_s(&mut self) -> f64 {
-        let rate = self.rest.clock.rate;
-        self.rest.now_s + self.gaps.next(|words| -unit(words).ln() / rate)
+        let rate = self.rest.tick_rate();
+        self.rest.now_s + self.gaps.next(|words| -unit(words).ln()) / rate
     }
 
     /// A tick: whether it is an event.
     fn tick(&mut self) -> bool {
+        if self.rest.clock.sparse.is_some() {
+            return self.sparse_tick();
+        }
         let job_types = self.rest.model.fleet.job_type_count();
         let table = &self.rest.clock.table;
         let outcome = self.ticks.next(|words| table.draw(words.next_u64())) as usize;
@@ -170,6 +220,21 @@ impl<P: Policy> TrackedChain<P> {
             return true;
         }
         self.serve(ServerId::new(outcome - job_types))
+    }
+
+    /// The same, where only slots in service tick.
+    fn sparse_tick(&mut self) -> bool {
+        let sparse = self.rest.clock.sparse.as_ref().expect("the caller saw that only slots in service tick");
+        let at = unit(&mut self.choices) * self.rest.tick_rate() - sparse.arrival_rate;
+        if at < 0.0 {
+            let job_type = self.ticks.next(|words| sparse.arrivals.draw(words.next_u64()));
+            self.arrive(job_type as usize);
+            return true;
+        }
+        // Rounding may lead beyond the last.
+        let largest = sparse.largest;
+        let number = ((at / largest) as usize).min(self.rest.busy.len() - 1);
+        self.serve_busy(number, largest)
     }
 
     /// Time passes without a tick; those whose time is up give up.
@@ -207,6 +272,14 @@ impl Rest {
         fleet.rate(JobTypeId::new(job_type), fleet.server_type(server)) / self.clock.sizes[job_type]
     }
 
+    /// Ticks per second as things are.
+    fn tick_rate(&self) -> f64 {
+        match &self.clock.sparse {
+            Some(sparse) => sparse.arrival_rate + self.busy.len() as f64 * sparse.largest,
+            None => self.clock.rate,
+        }
+    }
+
     fn join(&mut self, server: ServerId, job_type: usize, arrived_s: f64) {
         self.changes(server);
         let m = self.model.fleet.server_type(server);
@@ -216,6 +289,9 @@ impl Rest {
             job_type: u32::try_from(job_type).expect("job types are numbered in 32 bits"),
         });
         if jobs.len() <= self.clock.slots[m.index()] as usize {
+            if self.clock.sparse.is_some() {
+                self.busy.push(server);
+            }
             self.start(server, job_type, arrived_s);
         }
     }

@@ -68,6 +68,18 @@ pub enum TheoryError {
         /// What the solver says.
         why: String,
     },
+    /// Unbounded queues grow without end.
+    #[error("there is no steady state: {why}")]
+    NoSteadyState {
+        /// Which queues, and by what.
+        why: String,
+    },
+    /// A trajectory was asked for that is none.
+    #[error("this trajectory does not exist: {why}")]
+    Trajectory {
+        /// What is wrong with its start or its times.
+        why: String,
+    },
     /// An iteration did not arrive.
     #[error("{what} was not found: {why}; take a smaller system")]
     Iteration {

@@ -4,6 +4,7 @@
 //!   the static shares that attain `s*`.
 //! * [`bounds`]: lower bounds on the mean response time of *every* policy, each with its kind and its validity.
 //! * [`exact`]: the stationary law of small systems under each policy.
+//! * [`mean_field`]: large fleets as a differential equation, its trajectory and its fixed point.
 //!
 //! Everything here is a function of the [`Fleet`](shortline_core::Fleet): no clock, no randomness.
 //!
@@ -26,6 +27,7 @@ pub mod exact;
 pub mod guarantee;
 mod linear_program;
 mod max_flow;
+pub mod mean_field;
 mod model;
 mod reduced;
 mod shares;

@@ -13,7 +13,7 @@ mod split;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -43,7 +43,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
+    let result = match cli.command {
         Command::Check(args) => check::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),
@@ -54,6 +55,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// The command line. Negative numbers are values in every command, so that `--load -1` is told what is wrong with it.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|command| command.allow_negative_numbers(true))
 }
 
 /// A tokio runtime for the commands that serve or send.

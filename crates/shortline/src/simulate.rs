@@ -1,26 +1,24 @@
 //! `shortline simulate`: policies side by side on one fleet, with confidence intervals and the bound.
 
+mod long_run;
 mod points;
 mod sweep;
 mod tables;
 mod trajectory;
 mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::Serialize;
 use shortline_core::Fleet;
 use shortline_core::fleet::Parts;
 use shortline_core::policy::PolicySpec;
-use shortline_sim::{Bound, Observer, PerType, PolicyReport, Report, Simulation, SimulationError, Until};
-use shortline_theory::bounds::{self, GraphBound};
-use shortline_theory::stability;
+use shortline_sim::{PerType, Simulation, SimulationError};
 
 use crate::failure::Failure;
-use crate::{fleet_file, split};
+use crate::fleet_file;
+use sweep::Sweep;
 pub(crate) use sweep::at_load;
-use sweep::{Point, Sweep};
 use trajectory::Times;
 use watch::{Watch, on_interrupt};
 
@@ -51,7 +49,7 @@ pub(crate) struct Args {
     /// Count exactly so many events per policy (arrivals and departures after the warm-up) instead
     #[arg(long, value_parser = events)]
     events: Option<u64>,
-    /// Stop after so many seconds, converged or not
+    /// Stop after so many seconds, converged or not; without means if that is before the end of the warm-up
     #[arg(long, value_name = "SECONDS", value_parser = crate::replay::not_negative)]
     time: Option<f64>,
     /// Scale all arrival rates to this offered load
@@ -79,13 +77,13 @@ pub(crate) struct Args {
     /// Seed; the same seed gives the same figures, on any number of threads
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Threads [default: all cores]
-    #[arg(long)]
-    threads: Option<usize>,
+    /// Threads, 1 to 1024 [default: all cores]; at most 32 replications run at a time
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
     /// Job types to report: top=N (the most frequent) or all
     #[arg(long, default_value = "top=100", value_parser = per_type)]
     per_type: PerType,
-    /// Write one row per policy (and point of the sweep) as CSV to this file
+    /// Write one row per policy (and point of the sweep, as soon as it is done) as CSV to this file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Exit with status 1 if a policy is unstable or did not converge
@@ -102,12 +100,6 @@ enum ServiceInstead {
     Exponential,
 }
 
-/// The report of one point of a sweep, or of the only one.
-struct Simulated {
-    point: Option<Point>,
-    report: Report,
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = open(args)?;
@@ -118,8 +110,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let watch = Watch::new(args);
     let interrupt = on_interrupt(watch.stop.clone())?;
     let outcome = match &args.trajectory {
-        Some(times) => follow(args, &file, &policies, times, &watch),
-        None => simulate_all(args, &file, &policies, &watch),
+        Some(times) => trajectory::run(args, &file, &policies, times, &watch),
+        None => long_run::run(args, &file, &policies, &watch),
     };
     interrupt.shutdown_background();
     outcome
@@ -144,68 +136,11 @@ fn open(args: &Args) -> Result<Parts, Failure> {
     Ok(file)
 }
 
-fn simulate_all(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Watch) -> Result<(), Failure> {
-    let points = args.sweep.as_ref().map_or(vec![None], |sweep| sweep.points.iter().copied().map(Some).collect());
-    let mut done = Vec::new();
-    for point in &points {
-        let fleet = match point {
-            None => sweep::fleet_of(file.fleet.clone(), args.load)?,
-            Some(point) => point.fleet(file, args.load)?,
-        };
-        let report = simulate(args, &split::with_shares(Arc::new(fleet), policies)?, policies, watch)?;
-        done.push(Simulated { point: *point, report });
-        if watch.is_stopped() {
-            break;
-        }
-    }
-    watch.bar.finish_and_clear();
-    if let Some(path) = &args.csv {
-        write(path, &tables::csv(&done))?;
-    }
-    print(args, &done, points.len())?;
-    let mut policies = done.iter().flat_map(|point| &point.report.policies);
-    let all = done.len() == points.len() && policies.all(|policy| policy.converged);
-    if args.strict && !all {
-        return Err(Failure::run("a policy is unstable or has not converged, and --strict was asked for"));
-    }
-    Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure::run(format!("cannot write `{}`: {error}", path.display())))
-}
-
-/// `--trajectory`.
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "the command line talks to its user")]
-fn follow(args: &Args, file: &Parts, policies: &[PolicySpec], times: &Times, watch: &Watch) -> Result<(), Failure> {
-    let fleet = split::with_shares(Arc::new(sweep::fleet_of(file.fleet.clone(), args.load)?), policies)?;
-    let trajectories = asked(args, &fleet, policies).trajectory(&times.0, args.replications as usize, watch);
-    let trajectories = trajectories.map_err(refused)?;
-    watch.bar.finish_and_clear();
-    if let Some(path) = &args.csv {
-        write(path, &trajectory::csv(&trajectories))?;
-    }
-    if !trajectories.complete {
-        eprintln!("warning: stopped before the last moment");
-    }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&trajectories).map_err(Failure::run)?);
-        return Ok(());
-    }
-    for trajectory in &trajectories.trajectories {
-        println!(
-            "{}: policy {}, from empty, {} replications",
-            trajectories.fleet, trajectory.policy, trajectories.replications
-        );
-        println!("{}", trajectory::table(trajectory));
-    }
-    Ok(())
-}
-
 /// The simulation that the options ask for.
 fn asked(args: &Args, fleet: &Arc<Fleet>, policies: &[PolicySpec]) -> Simulation {
     let simulation = Simulation::new(fleet).seed(args.seed).per_type(args.per_type);
-    let simulation = args.threads.into_iter().fold(simulation, Simulation::threads);
+    let simulation =
+        args.threads.into_iter().fold(simulation, |simulation, threads| simulation.threads(threads.into()));
     policies.iter().fold(simulation, |simulation, &policy| simulation.policy(policy))
 }
 
@@ -222,102 +157,6 @@ fn refused(error: SimulationError) -> Failure {
         _ => String::new(),
     };
     Failure::usage(format!("{error}{remedy}"))
-}
-
-fn simulate(args: &Args, fleet: &Arc<Fleet>, policies: &[PolicySpec], watch: &Watch) -> Result<Report, Failure> {
-    let until = match args.events {
-        Some(events) => Until::Events(events),
-        None => Until::RelativeError { error: args.relative_error, most_events: MOST_EVENTS },
-    };
-    watch.begin(policies.len().max(1));
-    let mut report = asked(args, fleet, policies).until(until).run_observed(watch).map_err(refused)?;
-    if report.offered_load.is_none() {
-        report.offered_load = stability::offered_load(fleet).ok();
-    }
-    let graph = GraphBound::new(fleet);
-    for policy in &mut report.policies {
-        let bound = bound(fleet, graph.as_ref().map_err(ToString::to_string), policy);
-        policy.compare_with(bound);
-    }
-    Ok(report)
-}
-
-/// Events per policy at which a run that does not converge gives up.
-const MOST_EVENTS: u64 = 2_000_000_000;
-
-/// The largest valid bound; where jobs are lost, the graph bound at the throughput that was measured.
-fn bound(fleet: &Fleet, graph: Result<&GraphBound, String>, policy: &PolicyReport) -> Result<Bound, String> {
-    let Some(means) = &policy.means else { return Err("the policy is unstable".into()) };
-    let named =
-        |bound: bounds::Bound| Bound { kind: bound.kind.name().to_owned(), mean_response_s: bound.mean_response_s };
-    let graph = graph?;
-    let others = [bounds::fluid(fleet), bounds::pooled(fleet)].into_iter().flatten();
-    if let Some(bound) = bounds::largest(others.chain([graph.without_losses()])) {
-        return Ok(named(bound));
-    }
-    let throughput = means.throughput_per_s.ok_or("no throughput was measured")?;
-    let bound = graph.at(throughput.mean).map_err(|error| error.to_string())?;
-    if bound.is_valid() { Ok(named(bound)) } else { Err(bound.validity.why().to_owned()) }
-}
-
-/// A report as JSON, with what the report itself does not show: the point of the sweep, and a `--service`.
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    load: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    degree: Option<u32>,
-    /// `--service`, if it was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    service: Option<&'static str>,
-    #[serde(flatten)]
-    report: &'a Report,
-}
-
-impl<'a> Shown<'a> {
-    fn new(args: &Args, simulated: &'a Simulated) -> Self {
-        let point = simulated.point;
-        Self {
-            load: point.and_then(Point::load),
-            degree: point.and_then(Point::degree),
-            service: args.service.map(|ServiceInstead::Exponential| "exponential"),
-            report: &simulated.report,
-        }
-    }
-}
-
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "the command line talks to its user")]
-fn print(args: &Args, done: &[Simulated], points: usize) -> Result<(), Failure> {
-    for Simulated { point, report } in done {
-        for policy in report.policies.iter().filter(|policy| !policy.converged && !policy.unstable) {
-            let at = point.map_or(String::new(), |point| format!(" at {}", point.title()));
-            eprintln!("warning: `{}` has not converged{at}", policy.policy);
-        }
-    }
-    if done.len() < points {
-        eprintln!("warning: stopped after {} of {points} points", done.len());
-    }
-    if args.json {
-        let json = match &args.sweep {
-            None => serde_json::to_string_pretty(&Shown::new(args, &done[0])),
-            Some(_) => {
-                let shown: Vec<Shown<'_>> = done.iter().map(|simulated| Shown::new(args, simulated)).collect();
-                serde_json::to_string_pretty(&shown)
-            }
-        };
-        println!("{}", json.map_err(Failure::run)?);
-        return Ok(());
-    }
-    for Simulated { point, report } in done {
-        let load = report.offered_load.map_or("unknown".to_owned(), |load| format!("{load:.4}"));
-        let point = point.map_or(String::new(), |point| format!(" (sweep: {})", point.title()));
-        println!(
-            "{}{point}: {} servers, {} job types, {} edges, offered load {load}",
-            report.fleet, report.servers, report.job_types, report.edges
-        );
-        println!("{}", tables::table(report));
-    }
-    Ok(())
 }
 
 /// `1000000` or `1e6`.

@@ -68,6 +68,9 @@ impl Choices {
 /// A policy name that is not one.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PolicyNameError {
+    /// There is no name.
+    #[error("no policy is named here; known are {}", POLICY_NAMES.join(", "))]
+    Missing,
     /// No policy has this name.
     #[error("unknown policy `{name}`{}; known are {}", suggestion(.name), POLICY_NAMES.join(", "))]
     Unknown {
@@ -95,6 +98,9 @@ impl FromStr for PolicySpec {
 
     fn from_str(written: &str) -> Result<Self, PolicyNameError> {
         let name = written.trim().to_ascii_lowercase();
+        if name.is_empty() {
+            return Err(PolicyNameError::Missing);
+        }
         let unknown = || PolicyNameError::Unknown { name: name.clone() };
         match name.as_str() {
             "random" => return Ok(Self::Random),
@@ -220,7 +226,9 @@ mod tests {
         assert!(matches!("round-robin".parse::<PolicySpec>(), Err(PolicyNameError::Unknown { .. })));
         assert!("jsq(0)".parse::<PolicySpec>().is_err());
         assert!("jsq(log,2)".parse::<PolicySpec>().is_err());
-        assert!("".parse::<PolicySpec>().is_err());
+        for nothing in ["", " ", "jsq,", ",jsq"] {
+            assert_eq!(PolicySpec::parse_list(nothing), Err(PolicyNameError::Missing), "{nothing:?}");
+        }
     }
 
     #[test]

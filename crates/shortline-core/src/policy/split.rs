@@ -17,6 +17,7 @@ use std::sync::Arc;
 use rand::Rng;
 
 use super::Policy;
+use crate::alias::Alias;
 use crate::fleet::Fleet;
 use crate::ids::{JobTypeId, ServerId};
 use crate::state::State;
@@ -41,29 +42,31 @@ impl Split {
 impl Policy for Split {
     #[inline]
     fn choose<R: Rng>(&mut self, state: &State, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
-        let cells = self.shares.cells_of(job_type);
-        if cells.is_empty() {
+        let shares = self.shares.of(job_type);
+        if shares.is_empty() {
             return state.uniform(job_type, rng);
         }
-        let first = draw(cells, rng.next_u64());
-        if state.is_up(first) { Some(first) } else { one_that_is_up(state, job_type, cells, rng) }
+        let first = draw(shares, rng);
+        if state.is_up(first) { Some(first) } else { one_that_is_up(state, job_type, shares, rng) }
     }
 }
 
-#[cold]
-fn one_that_is_up<R: Rng>(state: &State, job_type: JobTypeId, cells: &[Cell], rng: &mut R) -> Option<ServerId> {
-    let again = (1..MOST_DRAWS).map(|_| draw(cells, rng.next_u64())).find(|&server| state.is_up(server));
-    again.or_else(|| walk(state, cells, rng)).or_else(|| state.uniform(job_type, rng))
+#[inline(always)]
+fn draw<R: Rng>(shares: &Alias, rng: &mut R) -> ServerId {
+    ServerId::new(shares.draw(rng.next_u64()) as usize)
 }
 
-/// Draws among the servers that are up by the probabilities in the cells; `None` if no server with a share is up.
-fn walk<R: Rng>(state: &State, cells: &[Cell], rng: &mut R) -> Option<ServerId> {
+#[cold]
+fn one_that_is_up<R: Rng>(state: &State, job_type: JobTypeId, shares: &Alias, rng: &mut R) -> Option<ServerId> {
+    let again = (1..MOST_DRAWS).map(|_| draw(shares, rng)).find(|&server| state.is_up(server));
+    again.or_else(|| walk(state, shares, rng)).or_else(|| state.uniform(job_type, rng))
+}
+
+/// Draws among the servers that are up by the probabilities in the table; `None` if no server with a share is up.
+fn walk<R: Rng>(state: &State, shares: &Alias, rng: &mut R) -> Option<ServerId> {
     let outcomes = || {
-        let halves = |cell: &Cell| {
-            let own = cell.threshold as f64;
-            [(cell.own, own), (cell.other, u64::MAX as f64 - own)]
-        };
-        cells.iter().flat_map(halves).filter(|&(server, weight)| weight > 0.0 && state.is_up(server))
+        let weights = shares.parts().map(|(server, width)| (ServerId::new(server as usize), width as f64));
+        weights.filter(|&(server, weight)| weight > 0.0 && state.is_up(server))
     };
     let total: f64 = outcomes().map(|(_, weight)| weight).sum();
     let mut left = unit(rng) * total;
@@ -89,17 +92,8 @@ fn unit<R: Rng>(rng: &mut R) -> f64 {
 pub struct SplitShares {
     /// Distribution by job type.
     distribution_of: Vec<u32>,
-    /// Cells by distribution.
-    starts: Vec<usize>,
-    cells: Vec<Cell>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Cell {
-    /// Low halves of the draw below this take `own`.
-    threshold: u64,
-    own: ServerId,
-    other: ServerId,
+    /// Servers, by distribution.
+    tables: Vec<Alias>,
 }
 
 /// Why shares cannot be used with a fleet.
@@ -157,12 +151,7 @@ impl SplitShares {
         distributions: &[Vec<(ServerId, f64)>],
     ) -> Result<Self, SplitSharesError> {
         check(fleet, &distribution_of, distributions)?;
-        let mut shares = Self { distribution_of, starts: vec![0], cells: Vec::new() };
-        for distribution in distributions {
-            shares.cells.extend(table(distribution));
-            shares.starts.push(shares.cells.len());
-        }
-        Ok(shares)
+        Ok(Self { distribution_of, tables: distributions.iter().map(|distribution| table(distribution)).collect() })
     }
 
     /// Number of job types.
@@ -172,10 +161,16 @@ impl SplitShares {
     }
 
     #[inline]
-    fn cells_of(&self, job_type: JobTypeId) -> &[Cell] {
-        let distribution = self.distribution_of[job_type.index()] as usize;
-        &self.cells[self.starts[distribution]..self.starts[distribution + 1]]
+    fn of(&self, job_type: JobTypeId) -> &Alias {
+        &self.tables[self.distribution_of[job_type.index()] as usize]
     }
+}
+
+/// The table of these servers.
+fn table(shares: &[(ServerId, f64)]) -> Alias {
+    let weights: Vec<f64> = shares.iter().map(|&(_, share)| share).collect();
+    let id = |server: ServerId| u32::try_from(server.index()).expect("a server id has 32 bits");
+    Alias::new(&weights).rename(|i| id(shares[i as usize].0))
 }
 
 fn check(
@@ -207,35 +202,6 @@ fn check(
     Ok(())
 }
 
-/// The server of a uniformly random word: the high half of its product with the number of cells is the cell, the low
-/// half the coin.
-#[inline(always)]
-fn draw(cells: &[Cell], word: u64) -> ServerId {
-    let product = u128::from(word) * cells.len() as u128;
-    let cell = &cells[(product >> 64) as usize];
-    if (product as u64) < cell.threshold { cell.own } else { cell.other }
-}
-
-/// An alias table: a light outcome shares its cell with a heavy one, so that all cells are equally likely.
-fn table(shares: &[(ServerId, f64)]) -> Vec<Cell> {
-    let n = shares.len();
-    let total: f64 = shares.iter().map(|(_, share)| share).sum();
-    let mut rest: Vec<f64> = shares.iter().map(|(_, share)| share / total * n as f64).collect();
-    let whole = |&(server, _): &(ServerId, f64)| Cell { threshold: u64::MAX, own: server, other: server };
-    let mut cells: Vec<Cell> = shares.iter().map(whole).collect();
-    let (mut light, mut heavy): (Vec<usize>, Vec<usize>) = (0..n).partition(|&i| rest[i] < 1.0);
-    while let (Some(small), Some(&large)) = (light.pop(), heavy.last()) {
-        cells[small].threshold = (rest[small] * 2_f64.powi(64)) as u64;
-        cells[small].other = shares[large].0;
-        rest[large] -= 1.0 - rest[small];
-        if rest[large] < 1.0 {
-            heavy.pop();
-            light.push(large);
-        }
-    }
-    cells
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,14 +210,11 @@ mod tests {
     fn a_table_has_the_law_of_its_shares() {
         let shares = [0.5, 1e-9, 3.0, 0.125, 0.125, 1e3].map(|share| (ServerId::new((share * 8.0) as usize), share));
         let total: f64 = shares.iter().map(|(_, share)| share).sum();
-        let cells = table(&shares);
+        let table = table(&shares);
         for server in shares.iter().map(|&(server, _)| server) {
             let wanted: f64 = shares.iter().filter(|(other, _)| *other == server).map(|(_, share)| share / total).sum();
-            let of = |cell: &Cell| {
-                let own = cell.threshold as f64 / 2_f64.powi(64);
-                f64::from(u8::from(cell.own == server)) * own + f64::from(u8::from(cell.other == server)) * (1.0 - own)
-            };
-            let probability = cells.iter().map(of).sum::<f64>() / cells.len() as f64;
+            let widths = table.parts().filter(|&(outcome, _)| outcome as usize == server.index());
+            let probability = widths.map(|(_, width)| width as f64 / 2_f64.powi(64)).sum::<f64>() / shares.len() as f64;
             assert!((probability - wanted).abs() < 1e-15, "{server:?}: {probability} instead of {wanted}");
         }
     }

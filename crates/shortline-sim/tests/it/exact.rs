@@ -18,7 +18,7 @@ const EVENTS: u64 = 3_000_000;
 /// Where each job is followed, waiting is measured, not expected: that takes more of them.
 const EVENTS_OF_FOLLOWED_JOBS: u64 = 12_000_000;
 
-fn agrees(name: &str, report: &PolicyReport, exact: &Exact) {
+pub(crate) fn agrees(name: &str, report: &PolicyReport, exact: &Exact) {
     let means = report.means.as_ref().unwrap_or_else(|| panic!("{name} is stable"));
     let all = &exact.all;
     assert_is_precise(means.mean_response_s, name);

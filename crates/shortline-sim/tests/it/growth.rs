@@ -11,7 +11,7 @@ use shortline_core::random::{Generator, below};
 use shortline_sim::{PolicyReport, Simulation, Until};
 use shortline_theory::stability;
 
-use crate::fleets::{fleet, policy};
+use crate::fleets::{fleet, policy, simulate};
 
 pub(crate) fn random_fleet(seed: u64) -> Arc<Fleet> {
     let mut rng = Generator::seed_from_u64(seed);
@@ -70,4 +70,32 @@ fn lines_in_front_grow_without_end_too() {
     assert!(report.unstable);
     let growth = report.growth_jobs_per_s.unwrap();
     assert!((growth / 0.3 - 1.0).abs() < 0.1, "3.3 come, 3 go: {growth}/s");
+}
+
+/// A policy that draws a full server while others are idle begins a line; from then on only places that free are offered,
+/// so that the idle servers stay idle and the line may grow for ever. False alarms: as above.
+#[test]
+fn lines_beside_idle_servers_are_found_to_grow() {
+    for (name, rate, buffer) in [("random", 6.0, 5), ("jsq(2)", 7.0, 2), ("jsq(2)", 6.0, 3)] {
+        for seed in 1..4 {
+            let waiting = fleet(&[(1.0, 1, 10)], &[rate]).buffer(buffer).waits(None, None).build();
+            let simulation = Simulation::new(&waiting).policy(policy(name)).seed(seed).until(Until::Events(40_000_000));
+            let report = simulation.run().unwrap().policies.remove(0);
+            assert!(report.unstable, "{name} at {rate}/s with room for {buffer}, seed {seed}: {:?}", report.why);
+        }
+    }
+    let waiting = fleet(&[(1.0, 1, 10)], &[7.0]).buffer(2).waits(None, None).build();
+    for name in ["jsq", "jiq", "central"] {
+        assert!(!simulate(&waiting, name, 1_000_000).unstable, "{name} lets nobody wait beside an idle server");
+    }
+}
+
+/// Where that takes long to happen, it happens to some replications first.
+#[test]
+fn replications_that_chance_carries_away_are_counted() {
+    let waiting = fleet(&[(1.0, 1, 10)], &[5.0]).buffer(3).waits(None, None).build();
+    let simulation = Simulation::new(&waiting).policy(policy("jsq(2)")).seed(1);
+    let report = simulation.run().unwrap().policies.remove(0);
+    let growing = report.growing_replications.unwrap();
+    assert!(report.unstable && (1..report.replications).contains(&growing), "{growing} of {}", report.replications);
 }

@@ -1,10 +1,14 @@
 //! Integration tests of the simulator.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
 
+mod coverage;
 mod engines;
 mod exact;
 mod fleets;
 mod growth;
+mod limits;
+mod mean_field;
+mod paired;
 mod queues;
 mod refusals;
 mod reproducible;

@@ -12,15 +12,18 @@
 //! set of job types that have at most `n_m - e` servers in `R_m` together. Computing it is NP-hard, so there are
 //! three answers, and each says which it is:
 //!
-//! * **exact**, by enumeration where after merging what is exchangeable one side has at most 22 members;
+//! * **exact**, by enumeration where after merging what is exchangeable one side has at most 22 members, and by branch
+//!   and bound where that ends within a fixed budget;
 //! * **witness**, a lower bound: a set `I` found by local search, with the job types that it cuts off;
 //! * **certificate**, an upper bound, mostly from the second singular value of the graph with well chosen weights.
 //!
 //! Servers count, not slots: a server is in `I` or it is not. Statements and proofs are in `docs/src/theory/connectivity.md`.
 
+mod branch;
 mod certificate;
 mod exact;
 mod kernel;
+pub mod sparsity;
 mod spectrum;
 mod subgraph;
 mod witness;
@@ -29,11 +32,17 @@ use shortline_core::{Fleet, JobTypeId, ServerId};
 
 use crate::reduced::{Reduced, arrival_rates};
 use crate::{Model, TheoryError};
+use branch::Search;
 use exact::Exact;
 use subgraph::Subgraph;
 
 /// Most classes whose certificates are computed of their own; see [`Connectivity::upper`].
 const MOST_PROFILES: usize = 16;
+
+/// Edges that branch and bound may look at for the profile of a class, for all `e` together.
+const PROFILE_LOOKS: usize = 20_000_000;
+/// The same for one bracket.
+const BRACKET_LOOKS: usize = 50_000_000;
 
 /// Certified connectivity of a fleet, for every `m` and `e`.
 ///
@@ -101,6 +110,22 @@ pub struct Witness {
     pub job_types: Vec<JobTypeId>,
 }
 
+/// The certificate, with exact values for the largest `e`, as many as branch and bound finds within its budget.
+fn certified(sub: &Subgraph) -> Vec<f64> {
+    let mut upper = certificate::profile(sub);
+    let mut budget = PROFILE_LOOKS;
+    let mut share = -1.0;
+    for e in (1..=sub.servers).rev() {
+        match branch::search(sub, e, share, &mut budget) {
+            Search::IncumbentIsBest => {}
+            Search::Best(best, _) => share = best,
+            Search::Unfinished => break,
+        }
+        upper[e] = upper[e].min(share + sub.unreachable);
+    }
+    upper
+}
+
 impl<'a> Connectivity<'a> {
     /// Certificates for all classes; witnesses are searched when [`Self::bracket`] asks for them.
     ///
@@ -164,12 +189,13 @@ impl<'a> Connectivity<'a> {
     }
 
     fn subgraph(&self, m: usize) -> Subgraph {
-        Subgraph::new(self.fleet, &self.reduced, |group| self.class_of_group[group] <= m)
+        let rate = |job_type: usize| self.reduced.job_types[job_type].0;
+        Subgraph::new(self.fleet, &self.reduced, rate, |group| self.class_of_group[group] <= m)
     }
 
     fn bounds(sub: &Subgraph) -> Profile {
         let exact = Exact::new(sub);
-        let upper = exact.as_ref().map_or_else(|| certificate::profile(sub), |exact| exact.delta.clone());
+        let upper = exact.as_ref().map_or_else(|| certified(sub), |exact| exact.delta.clone());
         Profile { upper, exact }
     }
 
@@ -227,16 +253,26 @@ impl<'a> Connectivity<'a> {
         let sub = self.subgraph(m);
         let at = self.profiles.binary_search_by_key(&m, |&(k, _)| k);
         let profile = at.map_or_else(|_| Self::bounds(&sub), |at| self.profiles[at].1.clone());
-        let groups = match &profile.exact {
-            Some(exact) => exact.witness(&sub, e),
-            None => witness::search(&sub, e),
+        let (groups, exact) = match &profile.exact {
+            Some(exact) => (exact.witness(&sub, e), true),
+            None => Self::search(&sub, e),
         };
         let witness = self.witness_of(&sub, groups);
-        let exact = profile.exact.is_some();
         let certified = profile.upper[e].min(self.upper(m, e));
         // The witness is the simpler proof: where they differ by rounding, it is right.
-        let lower = if exact { certified } else { self.share(&witness.job_types) };
-        Some(Bracket { fastest_types: m, servers_left_out: e, lower, upper: certified.max(lower), exact, witness })
+        let lower = self.share(&witness.job_types);
+        let upper = if exact { lower } else { certified.max(lower) };
+        Some(Bracket { fastest_types: m, servers_left_out: e, lower, upper, exact, witness })
+    }
+
+    /// The best set that local search and branch and bound find, and whether it is proved best.
+    fn search(sub: &Subgraph, e: usize) -> (Vec<usize>, bool) {
+        let found = witness::search(sub, e);
+        match branch::search(sub, e, sub.cut_off(&found), &mut BRACKET_LOOKS.clone()) {
+            Search::IncumbentIsBest => (found, true),
+            Search::Best(_, groups) => (groups, true),
+            Search::Unfinished => (found, false),
+        }
     }
 
     /// The certificate of class `m` alone, without enumeration or neighbours: upper bounds on `delta_m(e)` for
@@ -287,6 +323,6 @@ impl<'a> Connectivity<'a> {
     #[must_use]
     pub fn share(&self, job_types: &[JobTypeId]) -> f64 {
         let rates = job_types.iter().map(|l| self.reduced.job_types[l.index()].0);
-        rates.sum::<f64>() / self.reduced.arrivals()
+        rates.fold(0.0, |sum, rate| sum + rate) / self.reduced.arrivals()
     }
 }

@@ -31,13 +31,19 @@ pub(crate) struct Subgraph {
 }
 
 impl Subgraph {
-    /// The part of a fleet on those of its groups that `kept` names.
-    pub(crate) fn new(fleet: &Fleet, reduced: &Reduced, kept: impl Fn(usize) -> bool) -> Self {
-        let total = reduced.arrivals();
+    /// The part of a fleet on those of its groups that `kept` names; shares are in proportion to `weight` of a job type,
+    /// of which one is above 0.
+    pub(crate) fn new(
+        fleet: &Fleet,
+        reduced: &Reduced,
+        weight: impl Fn(usize) -> f64,
+        kept: impl Fn(usize) -> bool,
+    ) -> Self {
         let mut rates = vec![0.0; reduced.ports.len()];
-        for (&port, &(rate, _)) in reduced.port_of.iter().zip(&reduced.job_types) {
-            rates[port as usize] += rate;
+        for (job_type, &port) in reduced.port_of.iter().enumerate() {
+            rates[port as usize] += weight(job_type);
         }
+        let total: f64 = rates.iter().sum();
 
         let mut known: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
         let (mut rows, mut shares, mut unreachable) = (Vec::new(), Vec::new(), 0.0);
@@ -113,8 +119,41 @@ impl Subgraph {
         self.graph.column(group).iter().map(|&(port, _)| self.shares[port as usize]).sum()
     }
 
+    /// Share of the ports with none of these groups.
+    pub(crate) fn cut_off(&self, groups: &[usize]) -> f64 {
+        let mut touched = vec![false; self.shares.len()];
+        for (port, _) in groups.iter().flat_map(|&g| self.graph.column(g)) {
+            touched[*port as usize] = true;
+        }
+        self.shares.iter().zip(touched).filter(|&(_, touched)| !touched).map(|(share, _)| share).sum()
+    }
+
     /// `1 - p_0`: share of the arrivals that have a server here.
     pub(crate) fn reachable(&self) -> f64 {
         self.shares.iter().sum()
     }
+}
+
+/// A random graph of up to so many servers and ports, of rates over two decades, with an unreachable share now and then.
+#[cfg(test)]
+pub(crate) fn random(seed: u64, servers: u32, ports: u32) -> Subgraph {
+    use rand::{RngExt, SeedableRng};
+    use shortline_core::random::Generator;
+
+    let mut rng = Generator::seed_from_u64(seed);
+    let servers = rng.random_range(1..=servers);
+    let density = rng.random_range(0.1..0.8);
+    let (mut starts, mut heads, mut shares) = (vec![0], vec![], vec![]);
+    for _ in 0..rng.random_range(1..=ports) {
+        let certain = rng.random_range(0..servers);
+        heads.extend((0..servers).filter(|&r| r == certain || rng.random_bool(density)));
+        starts.push(index(heads.len()));
+        shares.push(100_f64.powf(rng.random::<f64>()));
+    }
+    let unreachable = if rng.random_bool(0.2) { 0.1 } else { 0.0 };
+    let scale = (1.0 - unreachable) / shares.iter().sum::<f64>();
+    shares.iter_mut().for_each(|share| *share *= scale);
+    let members: Vec<Vec<ServerId>> = (0..servers).map(|r| vec![ServerId::new(r as usize)]).collect();
+    let graph = Bipartite::new(starts, heads, members.len());
+    Subgraph { shares, unreachable, servers: members.len(), members, graph }
 }

@@ -2,8 +2,8 @@
 //!
 //! Two greedy starts: servers join `I` one by one, always the one that costs the least of what is still cut off; and
 //! job types join `J` one by one, always the one with most arrivals per further server, while `I`, what is outside
-//! their servers, keeps `e`. From the better one a local search takes a few servers out at random and fills up
-//! with the cheapest, keeping what is no worse. Random choices come from a fixed seed: the same fleet, the same set.
+//! their servers, keeps `e`. From the better one a local search takes a few servers out at random, sometimes puts a random
+//! one in, and fills up with the cheapest, keeping what is no worse. Random choices come from a fixed seed: the same fleet, the same set.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -141,6 +141,13 @@ impl<'a> Set<'a> {
                 if self.inside[group] {
                     self.remove(group);
                     changes.push((group, false));
+                }
+            }
+            if below(&mut rng, 2) == 0 {
+                let group = below(&mut rng, index(self.inside.len())) as usize;
+                if !self.inside[group] {
+                    self.add(group);
+                    changes.push((group, true));
                 }
             }
             while self.servers < e {

@@ -1,10 +1,15 @@
 //! The report as a table for people and as CSV for programs.
 
-use comfy_table::{CellAlignment, Table, presets};
-use shortline_sim::{Estimate, PolicyReport, Report};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 
-use super::Simulated;
+use comfy_table::{CellAlignment, Table, presets};
+use shortline_sim::{Estimate, Means, PolicyReport, Report};
+
+use super::long_run::Simulated;
 use super::sweep::Point;
+use crate::failure::Failure;
 
 const COLUMNS: [&str; 9] =
     ["policy", "mean response", "over the bound", "waiting", "service", "95 % below", "waits", "blocked", "engine"];
@@ -23,10 +28,11 @@ pub(super) fn table(report: &Report) -> Table {
 }
 
 fn row(policy: &PolicyReport) -> Vec<String> {
-    let engine = format!("{:?}", policy.engine).to_lowercase();
     let Some(means) = &policy.means else {
-        let growth = policy.growth_jobs_per_s.unwrap_or(f64::NAN);
-        return vec![policy.policy.clone(), format!("unstable: +{growth:.3} jobs/s")];
+        let Some(growth) = policy.growth_jobs_per_s else { return vec![policy.policy.clone(), "no means".to_owned()] };
+        let some = policy.growing_replications.filter(|&some| some < policy.replications);
+        let of = some.map_or(String::new(), |some| format!(" in {some} of {} replications", policy.replications));
+        return vec![policy.policy.clone(), format!("unstable: +{growth:.3} jobs/s{of}")];
     };
     let or_dash = |text: Option<String>| text.unwrap_or("-".to_owned());
     let seconds = |estimate: Option<Estimate>| or_dash(estimate.map(|e| with_error(&e, 1.0, " s")));
@@ -40,63 +46,138 @@ fn row(policy: &PolicyReport) -> Vec<String> {
         seconds(means.p95_response_s),
         percent(means.fraction_waiting),
         percent(means.blocking_probability),
-        engine,
+        engine(policy),
     ]
 }
 
 pub(super) fn with_error(estimate: &Estimate, factor: f64, unit: &str) -> String {
     let half_width = 0.5 * (estimate.ci95[1] - estimate.ci95[0]) * factor;
     let mean = estimate.mean * factor;
-    // Two digits of the half-width.
-    let digits = if half_width > 0.0 { (1.0 - half_width.log10().floor()).clamp(0.0, 9.0) as usize } else { 3 };
+    // Two digits of the half-width, unless it is rounding only.
+    let digits =
+        if half_width > 1e-12 * mean.abs() { (1.0 - half_width.log10().floor()).clamp(0.0, 9.0) as usize } else { 3 };
     format!("{mean:.digits$} ±{half_width:.digits$}{unit}")
 }
 
-/// One row per policy and point.
-pub(super) fn csv(points: &[Simulated]) -> String {
-    let mut text =
-        "fleet,servers,job_types,edges,offered_load,policy,unstable,converged,mean_response_s,mean_response_low_s,\
-        mean_response_high_s,mean_waiting_s,mean_service_s,p50_response_s,p95_response_s,p99_response_s,\
-        fraction_waiting,blocking_probability,bound,bound_s,events,degree\n"
-            .to_owned();
-    for Simulated { point, report } in points {
-        for policy in &report.policies {
-            text += &csv_row(*point, report, policy);
-        }
-    }
-    text
+/// A load as people read it.
+pub(super) fn load(load: f64) -> String {
+    if load >= 1e-3 { format!("{load:.4}") } else { format!("{load:.3e}") }
 }
 
-fn csv_row(point: Option<Point>, report: &Report, policy: &PolicyReport) -> String {
+/// The columns of the CSV.
+const CSV_COLUMNS: [&str; 33] = [
+    "fleet",
+    "servers",
+    "job_types",
+    "edges",
+    "load",
+    "degree",
+    "offered_load",
+    "policy",
+    "engine",
+    "seed",
+    "unstable",
+    "growth_jobs_per_s",
+    "converged",
+    "mean_response_s",
+    "mean_response_low_s",
+    "mean_response_high_s",
+    "mean_waiting_s",
+    "mean_service_s",
+    "mean_jobs",
+    "p50_response_s",
+    "p95_response_s",
+    "p99_response_s",
+    "fraction_waiting",
+    "blocking_probability",
+    "reneged_probability",
+    "bound_kind",
+    "bound_s",
+    "ratio_to_bound",
+    "ratio_low",
+    "ratio_high",
+    "events",
+    "simulated_s",
+    "cpu_s",
+];
+
+/// The CSV file: a row per policy and point, written out as soon as the point is done.
+pub(super) struct CsvFile<'a> {
+    file: File,
+    path: &'a Path,
+}
+
+impl<'a> CsvFile<'a> {
+    /// A new file with the names of the columns.
+    pub(super) fn create(path: &'a Path) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| unwritten(path, error))?;
+        let mut csv = Self { file, path };
+        csv.put(&(CSV_COLUMNS.join(",") + "\n"))?;
+        Ok(csv)
+    }
+
+    /// The rows of a point.
+    pub(super) fn write(&mut self, simulated: &Simulated) -> Result<(), Failure> {
+        let rows: Vec<String> = simulated.report.policies.iter().map(|policy| csv_row(simulated, policy)).collect();
+        self.put(&rows.concat())
+    }
+
+    /// Unbuffered: what is done is in the file, whatever becomes of the run.
+    fn put(&mut self, text: &str) -> Result<(), Failure> {
+        self.file.write_all(text.as_bytes()).map_err(|error| unwritten(self.path, error))
+    }
+}
+
+pub(super) fn unwritten(path: &Path, error: std::io::Error) -> Failure {
+    Failure::run(format!("cannot write `{}`: {error}", path.display()))
+}
+
+fn csv_row(simulated: &Simulated, policy: &PolicyReport) -> String {
+    let Simulated { point, load, report } = simulated;
     let means = policy.means.as_ref();
-    let mean = |of: fn(&shortline_sim::Means) -> Option<Estimate>| number(means.and_then(of).map(|e| e.mean));
+    let mean = |of: fn(&Means) -> Option<Estimate>| number(means.and_then(of).map(|e| e.mean));
     let response = means.and_then(|means| means.mean_response_s);
-    [
+    let ratio = policy.ratio_to_bound;
+    let row: [String; CSV_COLUMNS.len()] = [
         quoted(&report.fleet),
         report.servers.to_string(),
         report.job_types.to_string(),
         report.edges.to_string(),
+        number(*load),
+        point.and_then(Point::degree).map_or(String::new(), |degree| degree.to_string()),
         number(report.offered_load),
         quoted(&policy.policy),
+        engine(policy),
+        policy.seed.to_string(),
         policy.unstable.to_string(),
+        number(policy.growth_jobs_per_s),
         policy.converged.to_string(),
         number(response.map(|e| e.mean)),
         number(response.map(|e| e.ci95[0])),
         number(response.map(|e| e.ci95[1])),
         mean(|means| means.mean_waiting_s),
         mean(|means| means.mean_service_s),
+        mean(|means| means.mean_jobs),
         mean(|means| means.p50_response_s),
         mean(|means| means.p95_response_s),
         mean(|means| means.p99_response_s),
         mean(|means| means.fraction_waiting),
         mean(|means| means.blocking_probability),
+        mean(|means| means.reneged_probability),
         policy.bound.as_ref().map_or(String::new(), |bound| bound.kind.clone()),
         number(policy.bound.as_ref().map(|bound| bound.mean_response_s)),
+        number(ratio.map(|e| e.mean)),
+        number(ratio.map(|e| e.ci95[0])),
+        number(ratio.map(|e| e.ci95[1])),
         policy.events.to_string(),
-        point.and_then(Point::degree).map_or(String::new(), |degree| degree.to_string()),
-    ]
-    .join(",")
-        + "\n"
+        policy.simulated_s.to_string(),
+        policy.cpu_s.to_string(),
+    ];
+    row.join(",") + "\n"
+}
+
+fn engine(policy: &PolicyReport) -> String {
+    format!("{:?}", policy.engine).to_lowercase()
 }
 
 /// A field of CSV that may hold commas.

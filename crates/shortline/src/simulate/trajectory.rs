@@ -1,10 +1,17 @@
 //! `--trajectory`: how the fleet fills from empty, as table, CSV and JSON.
 
+use std::sync::Arc;
+
 use comfy_table::{CellAlignment, Table, presets};
+use shortline_core::fleet::Parts;
+use shortline_core::policy::PolicySpec;
 use shortline_sim::{Estimate, Moment, Trajectories, Trajectory};
 
-use super::points;
-use super::tables::{number, quoted, with_error};
+use super::tables::{self, number, quoted, with_error};
+use super::watch::Watch;
+use super::{Args, asked, points, refused, sweep};
+use crate::failure::Failure;
+use crate::split;
 
 /// Moments of a trajectory of which only the end is given.
 const MOMENTS: f64 = 50.0;
@@ -37,8 +44,41 @@ impl Times {
     }
 }
 
+/// Runs and prints it.
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "the command line talks to its user")]
+pub(super) fn run(
+    args: &Args,
+    file: &Parts,
+    policies: &[PolicySpec],
+    times: &Times,
+    watch: &Watch,
+) -> Result<(), Failure> {
+    let fleet = split::with_shares(Arc::new(sweep::fleet_of(file.fleet.clone(), args.load)?), policies)?;
+    let trajectories = asked(args, &fleet, policies).trajectory(&times.0, args.replications as usize, watch);
+    let trajectories = trajectories.map_err(refused)?;
+    watch.bar.finish_and_clear();
+    if let Some(path) = &args.csv {
+        std::fs::write(path, csv(&trajectories)).map_err(|error| tables::unwritten(path, error))?;
+    }
+    if !trajectories.complete {
+        eprintln!("warning: stopped before the last moment");
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&trajectories).map_err(Failure::run)?);
+        return Ok(());
+    }
+    for trajectory in &trajectories.trajectories {
+        println!(
+            "{}: policy {}, from empty, {} replications",
+            trajectories.fleet, trajectory.policy, trajectories.replications
+        );
+        println!("{}", table(trajectory));
+    }
+    Ok(())
+}
+
 /// One row per moment: jobs, and the occupancy of the fleet's server types.
-pub(super) fn table(trajectory: &Trajectory) -> Table {
+fn table(trajectory: &Trajectory) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let types = trajectory.points.first().map_or(&[][..], |moment| &moment.per_server_type);
@@ -66,7 +106,7 @@ fn row(moment: &Moment) -> Vec<String> {
 
 /// One row per policy, moment and figure: `mean_jobs` of the system (no server type) and of each server type, and its
 /// `occupancy`, the fraction of servers with `jobs` jobs or more.
-pub(super) fn csv(fleet: &Trajectories) -> String {
+fn csv(fleet: &Trajectories) -> String {
     let mut text = "policy,time_s,server_type,quantity,jobs,mean,low,high\n".to_owned();
     for trajectory in &fleet.trajectories {
         for moment in &trajectory.points {

@@ -49,6 +49,10 @@ fn policy(section: &mut Section<'_, '_>) -> Field<PolicySpec> {
                 "a number of choices is a whole number from 1, \"log\" or \"sqrt-log\": jsq(2), jfsq(log), jsq(2,2)";
             Err(section.faults.at(&place, message).help(help).report())
         }
+        Err(PolicyNameError::Missing) => {
+            let help = format!("known are {}", POLICY_NAMES.join(", "));
+            Err(section.faults.at(&place, "`policy` is empty").help(help).report())
+        }
         Err(PolicyNameError::Unknown { name }) => {
             let message = format!("`policy` cannot be {}", quoted(&name));
             Err(section.faults.at(&place, message).help(suggestion(&name, POLICY_NAMES)).report())

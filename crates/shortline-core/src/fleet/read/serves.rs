@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::super::document::{Node, Span};
+use super::super::settings::Overflow;
 use super::collect::{Faults, Read};
 use super::job_types::JobTypes;
 use super::names::NameTable;
@@ -117,7 +118,13 @@ fn turned_around(held: &[Held], servers: &Servers<'_, '_>, job_types: usize) -> 
 }
 
 /// Warns of job types that no server holds, and of servers that hold none.
-pub(super) fn warn_of_gaps(faults: &Faults<'_>, edges: &Edges, servers: &NameTable, job_types: &NameTable) {
+pub(super) fn warn_of_gaps(
+    faults: &Faults<'_>,
+    edges: &Edges,
+    overflow: Overflow,
+    servers: &NameTable,
+    job_types: &NameTable,
+) {
     let Edges::Rows { starts, servers: rows } = edges else { return };
     let empty = |&l: &usize| starts[l] == starts[l + 1];
     warn(
@@ -126,7 +133,10 @@ pub(super) fn warn_of_gaps(faults: &Faults<'_>, edges: &Edges, servers: &NameTab
         (0..job_types.index.len()).filter(empty),
         "job type",
         "on no server",
-        "such jobs are refused",
+        match overflow {
+            Overflow::Reject => "such jobs are refused",
+            Overflow::Wait => "such jobs wait in line until `queue_timeout_s` or `queue_size` refuses them",
+        },
     );
     let mut holds_any = vec![false; servers.index.len()];
     rows.iter().for_each(|&r| holds_any[r as usize] = true);

@@ -62,6 +62,13 @@ fn gaps_in_the_graph_are_warnings() {
 }
 
 #[test]
+fn a_job_type_on_no_server_waits_where_jobs_wait() {
+    let text = fleet(&server("a", "serves = [\"x\"]"), &(job_type("x", "") + &job_type("y", "")), "");
+    let warnings = warnings(&format!("[fleet]\noverflow = \"wait\"\n{text}"));
+    assert!(warnings.contains("`y`; such jobs wait in line until `queue_timeout_s`"), "{warnings}");
+}
+
+#[test]
 fn every_kind_of_graph_makes_a_fleet() {
     let servers = server("s", "count = 40");
     let job_types = job_type("m", "count = 60").replace("rate = 1", "total_rate = 20");

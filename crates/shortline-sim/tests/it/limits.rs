@@ -1,0 +1,104 @@
+//! Runs that cannot be long: stopped ones, tiny ones, and fleets on which hardly anything happens.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use shortline_core::graph::Edges;
+use shortline_sim::{Observer, PolicyReport, Simulation, SimulationError, Until};
+use shortline_theory::exact;
+
+use crate::exact::agrees;
+use crate::fleets::{assert_meets, fleet, policy, simulate};
+
+/// Stops the run when it is asked for the so manieth time.
+struct StopsAt(u32, AtomicU32);
+
+impl Observer for StopsAt {
+    fn is_stopped(&self) -> bool {
+        self.1.fetch_add(1, Ordering::Relaxed) >= self.0
+    }
+}
+
+fn stopped_at(fleet: &std::sync::Arc<shortline_core::Fleet>, asked: u32) -> PolicyReport {
+    let simulation = Simulation::new(fleet).policy(policy("jsq")).threads(1);
+    simulation.run_observed(&StopsAt(asked, AtomicU32::new(0))).unwrap().policies.remove(0)
+}
+
+#[test]
+fn a_run_stopped_in_its_warm_up_has_no_means_and_says_why() {
+    let report = stopped_at(&fleet(&[(1.0, 1, 2)], &[1.0]).build(), 0);
+    assert!(report.means.is_none() && !report.converged && !report.unstable);
+    assert!(report.why.unwrap().contains("stopped in its warm-up"));
+}
+
+#[test]
+fn a_run_stopped_later_has_what_there_is() {
+    let report = stopped_at(&fleet(&[(1.0, 1, 2)], &[1.0]).build(), 20_000);
+    assert!(!report.converged && report.why.is_none());
+    assert!(report.means.unwrap().mean_response_s.unwrap().ci95[0] > 1.0);
+}
+
+/// A job at a server of rate 1 beside one of rate 1e12: a million million ticks to an event. Without a bound on the ticks
+/// this test does not end.
+#[test]
+fn a_run_on_which_nothing_happens_is_stopped_all_the_same() {
+    let fleet = fleet(&[(1e12, 1, 1), (1.0, 1, 1)], &[0.5, 0.5]).rows(&[&[0], &[1]]).build();
+    for lump in [true, false] {
+        let simulation = Simulation::new(&fleet).policy(policy("jsq")).lump(lump).threads(1);
+        let report = simulation.run_observed(&StopsAt(200, AtomicU32::new(0))).unwrap();
+        assert!(report.policies[0].means.is_none());
+    }
+}
+
+#[test]
+fn a_single_event_is_counted_and_gives_no_interval() {
+    let report = simulate(&fleet(&[(1.0, 1, 2)], &[1.0]).build(), "jsq", 1);
+    assert_eq!(report.events - report.warmup_events, 1);
+    assert!(report.means.is_none() && !report.converged);
+    assert!(report.why.unwrap().contains("512 are the least"));
+}
+
+/// Loads of 1e-9 are as quick as others: only busy servers tick. Each server is an M/M/1 queue.
+#[test]
+fn rare_jobs_are_simulated_exactly_and_at_once() {
+    let rare = fleet(&[(2.0, 1, 50), (1.0, 1, 50)], &[1e-7]).build();
+    let report = simulate(&rare, "jfsq", 300_000);
+    let means = report.means.unwrap();
+    assert_meets(means.mean_response_s, 0.5, "response");
+    assert_meets(means.p95_response_s, 20.0_f64.ln() / 2.0, "95 %");
+    assert_meets(means.mean_jobs, 0.5e-7, "jobs");
+    let few = fleet(&[(1.0, 1, 100)], &[0.9]).build();
+    let means = simulate(&few, "random", 6_000_000).means.unwrap();
+    assert_meets(means.mean_response_s, 1.0 / (1.0 - 0.009), "response of random");
+    assert_meets(means.fraction_waiting, 0.009, "fraction waiting of random");
+}
+
+/// Two speeds, two slots, rates per pair, at loads at which only busy servers tick; as `exact.rs`, 8 figures each.
+#[test]
+fn rare_jobs_have_the_law_of_the_exact_chain() {
+    let sketch = || fleet(&[(2.0, 2, 1), (0.7, 1, 1)], &[0.02, 0.02]).buffer(3).rows(&[&[0, 1], &[1]]);
+    for fleet in [sketch().build(), sketch().pair_rates(&[(1, 1, 0.3)]).build()] {
+        for name in ["jsq", "random"] {
+            agrees(name, &simulate(&fleet, name, 3_000_000), &exact::solve(&fleet, policy(name), None).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_fleet_that_can_serve_nothing_is_told_so_at_once() {
+    let nowhere = Edges::from_rows([vec![0], Vec::<u32>::new()]);
+    let fleet = fleet(&[(1.0, 1, 2)], &[0.0, 1.0]).edges(nowhere).build();
+    let error = Simulation::new(&fleet).policy(policy("jsq")).run().unwrap_err();
+    assert_eq!(error, SimulationError::NothingServed);
+    assert!(error.to_string().contains("no job is ever served"));
+}
+
+#[test]
+fn numbers_of_threads_that_make_no_sense_are_refused() {
+    let fleet = fleet(&[(1.0, 1, 1)], &[0.5]).build();
+    for threads in [0, 1025, 100_000] {
+        let error = Simulation::new(&fleet).policy(policy("jsq")).threads(threads).run().unwrap_err();
+        assert!(error.to_string().contains(&format!("the number of threads is {threads}, must be from 1 to 1024")));
+    }
+    let few = Simulation::new(&fleet).policy(policy("jsq")).threads(1024).until(Until::Events(1000));
+    few.run().unwrap();
+}
