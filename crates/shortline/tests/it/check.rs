@@ -161,6 +161,7 @@ fn is_of_the_contract(report: &Value) {
     }
     strings(&report["bottleneck"]["job_types"]);
     strings(&report["bottleneck"]["servers"]);
+    assert_eq!(report["stability_by_policy"].as_array().unwrap().len(), 12);
     for row in report["stability_by_policy"].as_array().unwrap() {
         has(row, "policy", "string");
         has(row, "stable", "bool|null");
@@ -184,6 +185,20 @@ fn is_of_the_contract(report: &Value) {
         assert!(!model[key].is_null() || model["why"].is_string(), "{key} is null without a reason");
     }
     has(model, "C_star_m", "array|null");
+    for row in report["connectivity"].as_array().unwrap() {
+        let (lower, upper) = (number(&row["lower"]), number(&row["upper"]));
+        assert!((0.0..=upper).contains(&lower) && upper <= 1.0, "{row:#}");
+        assert!(row["exact"] == false || lower >= upper, "{row:#}");
+        assert!(row["fastest_types"].as_u64() >= Some(1) && row["servers_left_out"].as_u64() >= Some(1), "{row:#}");
+    }
+    assert!(!report["connectivity"].as_array().unwrap().is_empty() || report["connectivity_why"].is_string());
+    let guarantee = &report["guarantee"];
+    has(guarantee, "vacuous", "bool");
+    has(guarantee, "why", "string");
+    for key in ["m", "e", "chi", "mean_jobs", "mean_response_s", "blocking_probability"] {
+        has(guarantee, key, "number|null");
+    }
+    assert_eq!(guarantee["vacuous"] == true, guarantee["mean_response_s"].is_null(), "{guarantee:#}");
     strings(&report["problems"]);
     strings(&report["advice"]);
 }
@@ -323,6 +338,113 @@ fn load_scales_the_arrival_rates() {
     assert_eq!(check(&path, &["--load", "1.5"]).status.code(), Some(1));
     assert_eq!(check(&path, &["--load", "0"]).status.code(), Some(2));
     assert_eq!(check(&path, &["--load", "-1"]).status.code(), Some(2));
+}
+
+/// `hot` is on two servers of three; with a third copy the whole fleet is the bottleneck.
+const ONE_MORE_COPY: &str = "server_type = [{ name = 'A', rate = 1 }]
+    server = [{ name = 'a', count = 2, type = 'A', serves = ['*'] }, { name = 'b', type = 'A', serves = ['rare'] }]
+    job_type = [{ name = 'hot', rate = 1.6 }, { name = 'rare', rate = 0.2 }]";
+
+#[test]
+fn the_copy_that_helps_most_is_named_with_the_load_factor_it_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "fleet.toml", ONE_MORE_COPY);
+    let report = json(&path, &[]);
+    close(&report["max_load_factor"], 2.0 / 1.6);
+    assert_eq!((&report["best_edge"]["job_type"], &report["best_edge"]["server"]), (&"hot".into(), &"b".into()));
+    close(&report["best_edge"]["max_load_factor"], 3.0 / 1.8);
+    let advice = strings(&report["advice"]);
+    let first = "hot is on 2 servers; it saturates first, at 1.25 x today's load; adding it to b raises that to 1.667";
+    assert_eq!(advice[0], first);
+    // Alone, `hot` can grow until its two servers are full, `rare` until all three are.
+    assert_eq!(report["slacks"][0]["job_type"], "hot");
+    close(&report["slacks"][0]["factor"], 1.25);
+    close(&report["slacks"][1]["factor"], 1.0 + 1.2 / 0.2);
+    // Without a-0, one server is left for 1.6.
+    assert_eq!(report["losses"][0]["server"], "a-0");
+    close(&report["losses"][0]["max_load_factor"], 1.0 / 1.6);
+    assert!(advice.iter().any(|line| line.starts_with("2 servers cannot be lost: without any one of a-0 and a-1")));
+}
+
+/// `n` is on both servers, `m` on one: `random` sends half of `n` to where there is no room beside `m`.
+const RANDOM_OVERLOADS: &str = "fleet = { policy = 'jfiq' }
+    server_type = [{ name = 'A', rate = 1 }]
+    server = [{ name = 'a', type = 'A', serves = ['m', 'n'] }, { name = 'b', type = 'A', serves = ['n'] }]
+    job_type = [{ name = 'm', rate = 0.8 }, { name = 'n', rate = 0.6 }]";
+
+#[test]
+fn policies_are_told_apart_and_the_files_own_is_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "fleet.toml", RANDOM_OVERLOADS);
+    let report = json(&path, &[]);
+    let verdict = |policy: &str| {
+        let rows = report["stability_by_policy"].as_array().unwrap();
+        rows.iter().find(|row| row["policy"] == policy).unwrap()["stable"].clone()
+    };
+    assert_eq!(verdict("jfsq"), true);
+    assert_eq!(verdict("random"), false, "half of n and all of m are 1.1 for server a");
+    assert_eq!(verdict("jfiq"), Value::Null);
+    let advice = strings(&report["advice"]);
+    assert!(advice.contains(&"the file's policy jfiq is not known to be stable here; jfsq is stable"), "{advice:?}");
+    let some = json(&path, &["--policy", "random,jsq(2,2)"]);
+    let names: Vec<&Value> = some["stability_by_policy"].as_array().unwrap().iter().map(|row| &row["policy"]).collect();
+    assert_eq!(names, ["random", "jsq(2,2)"]);
+    assert_eq!(check(&path, &["--policy", "jqs"]).status.code(), Some(2));
+}
+
+/// 4,096 servers of three speeds and every job type on each: large enough for all that is guaranteed.
+const LARGE: &str = "fleet = { buffer = 5 }
+    server_type = [{ name = 'A', rate = 1 }, { name = 'B', rate = 0.5 }, { name = 'C', rate = 0.25 }]
+    server = [{ name = 'a', count = 1024, type = 'A', serves = ['*'] },
+        { name = 'b', count = 1024, type = 'B', serves = ['*'] }, { name = 'c', count = 2048, type = 'C', serves = ['*'] }]
+    job_type = [{ name = 'm', count = 8, total_rate = 1434 }]";
+
+#[test]
+fn a_guarantee_lies_above_the_bounds_and_makes_them_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "fleet.toml", LARGE);
+    let report = json(&path, &[]);
+    is_of_the_contract(&report);
+    let (guarantee, fluid) = (&report["guarantee"], &report["bounds"][0]);
+    assert_eq!(guarantee["vacuous"], false, "{guarantee:#}");
+    let ratio = number(&guarantee["mean_response_s"]) / number(&fluid["mean_response_s"]);
+    assert!((1.0..1.01).contains(&ratio), "{ratio}");
+    assert!(number(&guarantee["blocking_probability"]) < 1e-6);
+    assert_eq!((&fluid["valid"], &report["bounds"][1]["valid"]), (&true.into(), &true.into()));
+    assert!(fluid["why"].as_str().unwrap().contains("under jfsq, jfiq and nq"), "{fluid:#}");
+    assert_eq!(report["bounds"][2]["valid"], false, "the pooled bound has no form for losses");
+    assert_eq!(number(&report["connectivity"][0]["upper"]), 0.0);
+}
+
+#[test]
+fn where_the_theorems_do_not_apply_the_guarantee_says_why_and_has_no_number() {
+    let reasons = [
+        ("one server", "unbounded"),
+        ("slots and buffers", "several slots"),
+        ("pair rates", "depend on the job type"),
+        ("short lines in front", "wait in front"),
+        ("bursts", "not Poisson"),
+        ("buffers of one", "vacuous at this size"),
+    ];
+    for (kind, reason) in reasons {
+        let (_folder, path) = of_kind(kind);
+        let guarantee = &json(&path, &[])["guarantee"];
+        assert_eq!(guarantee["vacuous"], true, "{kind}");
+        assert!(guarantee["why"].as_str().unwrap().contains(reason), "{kind}: {guarantee:#}");
+        assert!(guarantee["mean_jobs"].is_null(), "{kind}: {guarantee:#}");
+    }
+}
+
+#[test]
+fn all_computes_what_is_left_out_by_default_and_names_witnesses() {
+    let some = json(&example("papers-fleet.toml"), &[]);
+    assert!(some["connectivity"][0].get("witness").is_none());
+    let (_folder, path) = of_kind("two parts");
+    let all = json(&path, &["--all"]);
+    let row = &all["connectivity"][0];
+    assert_eq!((row["servers_left_out"].as_u64(), number(&row["lower"])), (Some(1), 0.5 / 0.7));
+    assert_eq!(strings(&row["witness"]["servers"]), ["b"]);
+    assert_eq!(strings(&row["witness"]["job_types"]), ["m"]);
 }
 
 #[test]
