@@ -45,11 +45,6 @@ impl Alias {
         Self { cells }
     }
 
-    /// Number of outcomes.
-    pub(crate) fn len(&self) -> usize {
-        self.cells.len()
-    }
-
     /// Cell number `i`: coins below the threshold take the first outcome, the others the second.
     pub(crate) fn cell(&self, i: usize) -> (u64, u32, u32) {
         let cell = &self.cells[i];
