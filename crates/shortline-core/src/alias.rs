@@ -26,17 +26,6 @@ struct Cell {
     other: u32,
 }
 
-/// One of the two parts of a cell as it was drawn; see [`Alias::draw_part`].
-#[derive(Clone, Copy, Debug)]
-pub struct Part {
-    /// The outcome.
-    pub outcome: u32,
-    /// Number of the part in [`Alias::parts`].
-    pub number: usize,
-    /// What is left of the coin: uniform below the width of the part.
-    pub rest: u64,
-}
-
 impl Alias {
     /// The law proportional to `weights`, which are finite, not negative and not all 0: outcome `i` with
     /// `weights[i]`. No weights make an empty table, from which nothing can be drawn.
@@ -89,16 +78,6 @@ impl Alias {
         self.cells.is_empty()
     }
 
-    /// Cell `i`: coins below the threshold take the first outcome, the others the second.
-    ///
-    /// # Panics
-    /// If there are not so many cells.
-    #[must_use]
-    pub fn cell(&self, i: usize) -> (u64, u32, u32) {
-        let cell = &self.cells[i];
-        (cell.threshold, cell.own, cell.other)
-    }
-
     /// The outcome of a uniformly random word.
     ///
     /// # Panics
@@ -106,40 +85,28 @@ impl Alias {
     #[inline(always)]
     #[must_use]
     pub fn draw(&self, word: u64) -> u32 {
-        let (cell, coin) = self.toss(word);
-        let cell = &self.cells[cell];
-        if coin < cell.threshold { cell.own } else { cell.other }
+        let product = u128::from(word) * self.cells.len() as u128;
+        let cell = &self.cells[(product >> 64) as usize];
+        if (product as u64) < cell.threshold { cell.own } else { cell.other }
     }
 
-    /// The same draw with what is left of the word, for those who need another uniform number.
+    /// Cell number `i`: coins below the threshold take the first outcome, the others the second.
     ///
     /// # Panics
-    /// If the table is empty.
-    #[inline(always)]
+    /// If there is no such cell.
     #[must_use]
-    pub fn draw_part(&self, word: u64) -> Part {
-        let (number, coin) = self.toss(word);
-        let cell = &self.cells[number];
-        // Selections, not branches: which part it is, is chance.
-        let second = coin >= cell.threshold;
-        let base = if second { cell.threshold } else { 0 };
-        let outcome = if second { cell.other } else { cell.own };
-        Part { outcome, number: 2 * number + usize::from(second), rest: coin - base }
+    pub fn cell(&self, i: usize) -> (u64, u32, u32) {
+        let cell = &self.cells[i];
+        (cell.threshold, cell.own, cell.other)
     }
 
-    /// All parts in their order, two a cell: outcome and width. The probability of a part is its width over 2^64 times
-    /// the number of cells.
+    /// The two parts of each cell: outcome and width. The probability of a part is its width over 2^64 times the number
+    /// of cells.
     pub fn parts(&self) -> impl Iterator<Item = (u32, u128)> {
         self.cells.iter().flat_map(|cell| {
             let own = u128::from(cell.threshold);
             [(cell.own, own), (cell.other, (1 << 64) - own)]
         })
-    }
-
-    #[inline(always)]
-    fn toss(&self, word: u64) -> (usize, u64) {
-        let product = u128::from(word) * self.cells.len() as u128;
-        ((product >> 64) as usize, product as u64)
     }
 }
 
@@ -170,18 +137,6 @@ mod tests {
         let table = Alias::new(&[0.0, 1.0, 1.0, 1.0]);
         for word in [0, 1, u64::MAX / 4, u64::MAX / 4 + 1, u64::MAX - 1, u64::MAX] {
             assert_ne!(table.draw(word), 0);
-        }
-    }
-
-    #[test]
-    fn a_part_is_the_same_draw_and_leaves_less_than_its_width() {
-        let table = Alias::new(&[0.7, 2.0, 0.1, 0.0, 1.0]).rename(|outcome| outcome + 10);
-        let parts: Vec<(u32, u128)> = table.parts().collect();
-        let edges = [0, 1, u64::MAX / 5, u64::MAX / 5 + 1, u64::MAX - 1, u64::MAX];
-        for word in edges.into_iter().chain((0..1000).map(|i| u64::MAX / 1000 * i)) {
-            let part = table.draw_part(word);
-            assert_eq!((part.outcome, part.outcome), (table.draw(word), parts[part.number].0));
-            assert!(u128::from(part.rest) < parts[part.number].1, "{word:#x}: {part:?}");
         }
     }
 }

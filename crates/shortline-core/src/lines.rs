@@ -106,18 +106,20 @@ impl<J> Lines<J> {
     /// Takes a job out of its line; `None` if it does not wait any more.
     pub(crate) fn cancel(&mut self, ticket: Ticket) -> Option<(JobTypeId, J)> {
         let place = self.places.get(ticket.slot as usize)?;
-        (place.number == ticket.number && place.job.is_some()).then(|| self.remove(ticket.slot))
+        (place.number == ticket.number && place.job.is_some()).then(|| self.remove(ticket.slot, None))
     }
 
     /// Takes out the longest-waiting job whose type is `compatible`.
     pub(crate) fn take(&mut self, compatible: impl Fn(JobTypeId) -> bool) -> Option<(Ticket, JobTypeId, J)> {
-        let &(number, line) = self.heads.iter().find(|(_, line)| compatible(JobTypeId::new(*line as usize)))?;
+        let at = self.heads.iter().position(|(_, line)| compatible(JobTypeId::new(*line as usize)))?;
+        let (number, line) = self.heads[at];
         let slot = self.lines[line as usize].first;
-        let (job_type, job) = self.remove(slot);
+        let (job_type, job) = self.remove(slot, Some(at));
         Some((Ticket { slot, number }, job_type, job))
     }
 
-    fn remove(&mut self, slot: u32) -> (JobTypeId, J) {
+    /// Takes a job out; `at` is where its line stands among the heads, if that is known and it is the first.
+    fn remove(&mut self, slot: u32, at: Option<usize>) -> (JobTypeId, J) {
         let place = &mut self.places[slot as usize];
         let job = place.job.take().expect("only a waiting job is removed");
         let (number, line_number, before, behind) = (place.number, place.line, place.before, place.behind);
@@ -130,7 +132,11 @@ impl<J> Lines<J> {
         match before {
             NONE => {
                 line.first = behind;
-                self.move_head(number, line_number, behind);
+                let at = at.unwrap_or_else(|| {
+                    let head = self.heads.binary_search(&(number, line_number));
+                    head.expect("every line that is not empty has its head listed")
+                });
+                self.move_head(at, behind);
             }
             before => self.places[before as usize].behind = behind,
         }
@@ -138,15 +144,17 @@ impl<J> Lines<J> {
         (JobTypeId::new(line_number as usize), job)
     }
 
-    /// The first job of a line has left; `next` is first now.
-    fn move_head(&mut self, number: u64, line: u32, next: u32) {
-        let at = self.heads.binary_search(&(number, line)).expect("every line that is not empty has its head listed");
-        self.heads.remove(at);
-        if next != NONE {
-            let head = (self.places[next as usize].number, line);
-            let at = self.heads.partition_point(|other| *other < head);
-            self.heads.insert(at, head);
+    /// The first job of the line that stands at `at` has left; `next` is first now, younger than it was.
+    fn move_head(&mut self, at: usize, next: u32) {
+        let line = self.heads[at].1;
+        if next == NONE {
+            self.heads.remove(at);
+            return;
         }
+        let head = (self.places[next as usize].number, line);
+        let to = at + self.heads.range(at + 1..).take_while(|other| **other < head).count();
+        (at..to).for_each(|i| self.heads[i] = self.heads[i + 1]);
+        self.heads[to] = head;
     }
 
     /// Moves the lines to another numbering of the job types; jobs of types that are no more are returned.

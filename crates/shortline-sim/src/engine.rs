@@ -9,7 +9,7 @@ use shortline_core::state::Places;
 
 use crate::SimulationError;
 use crate::chain::{Chain, Streams, Walk};
-use crate::lumped::{self, Lumpable, LumpableVisitor, LumpedClock, with_lumpable};
+use crate::lumped::{self, Lumpable, LumpableVisitor, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
 use crate::model::Model;
 use crate::report::Engine;
@@ -21,10 +21,7 @@ pub(crate) struct Workshop {
     pub(crate) model: Arc<Model>,
     clock: OnceLock<Arc<Clock>>,
     thinned: OnceLock<Arc<ThinnedClock>>,
-    lumped: OnceLock<Arc<LumpedClock>>,
     may_lump: bool,
-    /// Whether ticks tell the server also where its type would do.
-    ticks_by_server: bool,
     /// Jobs are so few that counting ticks of idle servers would take for ever.
     is_sparse: bool,
     walks: bool,
@@ -56,10 +53,10 @@ impl fmt::Debug for Contender {
 
 const LUMPED: &str = "exponential sizes, every job type on every server: servers of a type are exchangeable";
 const COUNTS: &str =
-    "exponential sizes, rates that do not depend on the job type, nobody waits in front: counts suffice";
+    "exponential sizes, rates that do not depend on the job type, nobody gives up waiting: counts suffice";
 const RATES: &str = "exponential sizes; rates depend on the job type: each job is followed";
 const FEW: &str = "exponential sizes; few jobs on many servers: each job is followed, and only busy servers tick";
-const LINES: &str = "exponential sizes; jobs may wait in front: each job is followed";
+const TIMEOUTS: &str = "exponential sizes; jobs that wait in front may give up: each job is followed";
 
 impl Workshop {
     /// Exchangeable servers are lumped only if they may.
@@ -70,21 +67,8 @@ impl Workshop {
             model: Arc::new(model),
             clock: OnceLock::new(),
             thinned: OnceLock::new(),
-            lumped: OnceLock::new(),
-            ticks_by_server: false,
             walks: false,
         }
-    }
-
-    /// For contenders that all meet the same ticks: `None` is a policy without a name. If one of them needs the dispatcher, the
-    /// others have its ticks.
-    pub(crate) fn for_all(mut self, policies: impl IntoIterator<Item = Option<PolicySpec>>) -> Self {
-        self.ticks_by_server = policies.into_iter().any(|spec| !spec.is_some_and(|spec| self.lumps(spec)));
-        self
-    }
-
-    fn lumps(&self, spec: PolicySpec) -> bool {
-        self.may_lump && with_lumpable(spec, self.model.fleet.server_count(), Ask).is_some()
     }
 
     /// For contenders that walk.
@@ -112,8 +96,9 @@ impl Workshop {
         let unbounded_servers = P::PLACES == Places::Buffers && self.has_unbounded_servers();
         let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
         let walk = self.walks.then(|| self.walk(policy.clone()));
-        let why = if lines {
-            Some(LINES)
+        let timeouts = lines && fleet.settings().lines.timeout_s.is_some();
+        let why = if timeouts {
+            Some(TIMEOUTS)
         } else if self.model.uniform_rates.is_none() {
             Some(RATES)
         } else {
@@ -137,14 +122,6 @@ impl Workshop {
 
     fn clock(&self) -> Arc<Clock> {
         Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&self.model))))
-    }
-
-    fn lumped_clock(&self) -> Arc<LumpedClock> {
-        let make = || match self.ticks_by_server || lumped::is_small(&self.model) {
-            true => LumpedClock::by_server(&self.model, self.clock()),
-            false => LumpedClock::by_type(&self.model),
-        };
-        Arc::clone(self.lumped.get_or_init(|| Arc::new(make())))
     }
 
     fn walk<P: Policy>(&self, policy: P) -> MakeWalk {
@@ -179,18 +156,9 @@ impl LumpableVisitor for Lump<'_> {
     type Output = MakeChain;
 
     fn visit<L: Lumpable>(self, rule: L) -> MakeChain {
-        let (model, clock) = (Arc::clone(&self.0.model), self.0.lumped_clock());
+        let (model, clock) = (Arc::clone(&self.0.model), self.0.clock());
         Box::new(move |streams| lumped::chain(&model, &clock, rule, streams))
     }
-}
-
-/// Only asks whether there is a rule.
-struct Ask;
-
-impl LumpableVisitor for Ask {
-    type Output = ();
-
-    fn visit<L: Lumpable>(self, _: L) {}
 }
 
 #[cfg(test)]
@@ -205,8 +173,11 @@ mod tests {
     /// Four servers of one type, two job types of these sizes at this rate each.
     fn workshop(rate: f64, sizes: [f64; 2]) -> Workshop {
         let names = |base: &str, count| Names { base: base.into(), count };
-        let job_type =
-            |size| JobTypeParts { names: names(&format!("j{size}"), None), arrivals: ArrivalRates::Each(rate), size };
+        let job_type = |i: usize| JobTypeParts {
+            names: names(&format!("j{i}"), None),
+            arrivals: ArrivalRates::Each(rate),
+            size: sizes[i],
+        };
         let parts = FleetParts {
             name: String::new(),
             server_types: vec![ServerTypeParts { name: "a".into(), speed: Speed::Rate(1.0), slots: 1 }],
@@ -216,7 +187,7 @@ mod tests {
                 buffer: Some(5),
                 addresses: vec![],
             }],
-            job_types: sizes.map(job_type).into(),
+            job_types: vec![job_type(0), job_type(1)],
             rates: vec![],
             edges: Edges::Complete,
             settings: Settings::default(),

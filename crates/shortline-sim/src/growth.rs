@@ -23,6 +23,11 @@ pub(crate) fn growing(series: &[&[f64]]) -> Vec<usize> {
         return Vec::new();
     }
     let level = 0.5 * FALSE_ALARM_PER_LOOK;
+    let risen =
+        series.iter().map(|values| mean(&values[values.len() / 2..]) - mean(&values[..values.len() / 4])).sum::<f64>();
+    if risen < LEAST_RISE {
+        return Vec::new();
+    }
     let excesses: Vec<f64> = series.iter().map(|values| excess(values)).collect();
     if half_width(&excesses, 1.0 - level).is_some_and(|half_width| mean(&excesses) > half_width) {
         return (0..series.len()).collect();
@@ -34,6 +39,10 @@ pub(crate) fn growing(series: &[&[f64]]) -> Vec<usize> {
 
 /// Values without which nothing is said.
 const FEWEST_VALUES: usize = 64;
+
+/// Jobs, over all replications, by which the series have to rise before anything is called growth: what grows without end
+/// gets there. With few jobs in the system its numbers are no noise but a pattern: arrival, departure, arrival, ...
+const LEAST_RISE: f64 = 50.0;
 
 /// Pieces of a series whose steps give its variance.
 const PIECES: usize = 32;
@@ -70,6 +79,13 @@ mod tests {
     use shortline_core::random::Generator;
 
     use super::*;
+
+    /// Replications in step, as where jobs are rare: no noise, and an excess of a hair.
+    #[test]
+    fn a_pattern_of_few_jobs_is_no_growth() {
+        let series: Vec<Vec<f64>> = vec![(0..77).map(|i| f64::from(i % 2) + 1e-3 * f64::from(i)).collect(); 8];
+        assert_eq!(growing(&series.iter().map(Vec::as_slice).collect::<Vec<_>>()), Vec::<usize>::new());
+    }
 
     /// The sum of `n` fair steps of 1 up or down and the drift.
     fn wandering(rng: &mut Generator, n: usize, drift: f64) -> Vec<f64> {

@@ -53,6 +53,17 @@ impl Histogram {
     }
 }
 
+impl Histogram {
+    /// How many times exceed `t`, interpolated like a quantile.
+    pub(crate) fn beyond(&self, t: f64) -> f64 {
+        let at = bucket(t);
+        let later = self.counts.iter().skip(at + 1).sum::<u64>() as f64;
+        let (low, high) = (edge(at), edge(at + 1));
+        let share = ((high - t) / (high - low)).clamp(0.0, 1.0);
+        later + share * self.counts.get(at).map_or(0.0, |&count| count as f64)
+    }
+}
+
 fn bucket(time: f64) -> usize {
     let base = LOWEST.to_bits() >> SHIFT;
     ((time.clamp(LOWEST, HIGHEST).to_bits() >> SHIFT) - base) as usize
@@ -79,6 +90,17 @@ mod tests {
             let exact = -(1.0 - q).ln();
             assert!((histogram.quantile(q).unwrap() / exact - 1.0).abs() < 2e-4);
         }
+    }
+
+    #[test]
+    fn what_exceeds_a_quantile_is_the_rest() {
+        let mut histogram = Histogram::default();
+        (0..1000).for_each(|i| histogram.add(1.0 + f64::from(i)));
+        for q in [0.01, 0.5, 0.77, 0.999] {
+            let beyond = histogram.beyond(histogram.quantile(q).unwrap());
+            assert!((beyond - 1000.0 * (1.0 - q)).abs() < 1e-6, "{beyond} beyond quantile {q}");
+        }
+        assert!((histogram.beyond(0.5) - 1000.0).abs() < 1e-9 && histogram.beyond(1e9).abs() < 1e-9);
     }
 
     #[test]

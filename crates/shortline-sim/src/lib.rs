@@ -16,6 +16,7 @@
 mod chain;
 mod clock_table;
 mod engine;
+mod erlang;
 mod error;
 mod estimate;
 mod growth;

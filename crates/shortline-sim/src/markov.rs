@@ -10,9 +10,12 @@
 //! whole law, and the sum of the means gives each job type's mean: exact conditional expectations instead of
 //! measurements, with less variance.
 //!
+//! **Lines.** A job that waits in front keeps the number of the tick it came with: it waits a number of ticks, whose mean
+//! time is known and whose law is Erlang. By Little's law the mean line is what they wait per tick.
+//!
 //! **Occupancy.** A server's ticks see it at random times (Wolff, 1982, "Poisson arrivals see time averages").
 //!
-//! For uniform fleets without lines in front. The decisions are the [`Dispatcher`]'s own.
+//! For uniform fleets where nobody gives up waiting. The decisions are the [`Dispatcher`]'s own.
 
 use std::sync::Arc;
 
@@ -26,7 +29,7 @@ use crate::chain::{Chain, Progress, Streams};
 use crate::clock_table::ClockTable;
 use crate::model::Model;
 use crate::record::Record;
-use crate::tally::Tally;
+use crate::tally::{FromFront, Tally};
 use crate::ticks::{BLOCK, Ticks};
 
 /// With more clocks than this, what a tick reads is in no near cache.
@@ -84,9 +87,8 @@ impl Clock {
             s += usize::from(!arrives);
         }
         state.read_ahead(&arrivals[..a], &servers[..s]);
-        let server_types = servers[..s].iter().fold(0, |sum, &r| sum ^ model.fleet.server_type(r).index());
         let joined = arrivals[..a].iter().fold(0, |sum, l| sum ^ tally.joined_by(l.index()));
-        std::hint::black_box((server_types, joined));
+        std::hint::black_box(joined);
     }
 }
 
@@ -95,11 +97,16 @@ impl Clock {
 pub(crate) struct MarkovChain<P> {
     model: Arc<Model>,
     clock: Arc<Clock>,
-    dispatcher: Dispatcher<P, ()>,
+    /// A waiting job is the number of its tick.
+    dispatcher: Dispatcher<P, u64>,
     ticks: Ticks<u32>,
     choices: Generator,
+    /// Draws times, for quantiles only.
+    times: Generator,
     tally: Tally,
     progress: Progress,
+    /// Ticks before this run.
+    ticked: u64,
 }
 
 impl<P: Policy> MarkovChain<P> {
@@ -108,8 +115,10 @@ impl<P: Policy> MarkovChain<P> {
             dispatcher: Dispatcher::new(Arc::clone(&model.fleet), policy),
             ticks: Ticks::new(streams.ticks),
             choices: streams.choices,
+            times: streams.gaps,
             tally: Tally::new(model),
             progress: Progress::default(),
+            ticked: 0,
             model: Arc::clone(model),
             clock: Arc::clone(clock),
         }
@@ -136,12 +145,14 @@ impl<P: Policy> Chain for MarkovChain<P> {
                 let outcome = outcome as usize;
                 if outcome < job_types {
                     left -= 1;
-                    match dispatcher.route(JobTypeId::new(outcome), || (), &mut choices) {
+                    let now = || self.ticked + tick_count + i as u64;
+                    match dispatcher.route(JobTypeId::new(outcome), now, &mut choices) {
                         Decision::Joined(server) => {
                             let found = dispatcher.state().jobs(server) as usize - 1;
                             tally.join(model, outcome, fleet.server_type(server).index(), found);
                         }
-                        Decision::Waiting(_) | Decision::Blocked(_) => tally.block(outcome),
+                        Decision::Waiting(_) => {}
+                        Decision::Blocked(_) => tally.block(outcome),
                     }
                 } else {
                     let server = ServerId::new(outcome - job_types);
@@ -151,7 +162,15 @@ impl<P: Policy> Chain for MarkovChain<P> {
                     let slots = clock.slots[server_type];
                     let slot = if slots == 1 { 0 } else { below(&mut choices, slots) };
                     left -= u64::from(jobs > slot);
-                    dispatcher.complete_if(server, jobs > slot);
+                    if let Some(started) = dispatcher.complete_if(server, jobs > slot) {
+                        let start = FromFront {
+                            job_type: started.job_type.index(),
+                            server_type,
+                            found: dispatcher.state().jobs(server) as usize - 1,
+                            ticks: self.ticked + tick_count + i as u64 - started.job,
+                        };
+                        tally.start(model, 1.0 / clock.rate, &start, &mut self.times);
+                    }
                 }
                 if left == 0 {
                     taken = i + 1;
@@ -162,6 +181,7 @@ impl<P: Policy> Chain for MarkovChain<P> {
             tick_count += taken as u64;
         }
         self.choices = choices;
+        self.ticked += tick_count;
         tally.ticks += tick_count;
         self.progress.events += events - left;
         self.progress.time_s += tick_count as f64 / clock.rate;
@@ -177,10 +197,14 @@ impl<P: Policy> Chain for MarkovChain<P> {
     }
 
     fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64, u64)) {
-        self.model.fleet.servers().for_each(|server| visit(u64::from(self.state().jobs(server)), 1));
+        self.state().for_each_count(|jobs, servers| visit(u64::from(jobs), servers));
     }
 
-    fn lines(&self, _: &mut dyn FnMut(u64)) {}
+    fn lines(&self, visit: &mut dyn FnMut(u64)) {
+        if self.dispatcher.waiting_total() > 0 {
+            self.model.fleet.job_types().for_each(|l| visit(self.dispatcher.waiting(l) as u64));
+        }
+    }
 
     fn record(&self) -> Record {
         self.tally.record(&self.model, self.clock.rate)

@@ -8,6 +8,14 @@
 //!
 //! All terms are positive: no cancellation. A mixture over `k` and servers is evaluated in O(number of counts) per
 //! point, its quantiles by bisection.
+//!
+//! A job that waited in front of the servers first has one time more, for which there is no such form: the means of these
+//! jobs are expected ones too, but for quantiles their response times are drawn from the law and counted ([`Front`]).
+
+use shortline_core::random::Generator;
+
+use crate::erlang::erlang;
+use crate::histogram::Histogram;
 
 /// Jobs that wait at a server when one more comes that finds `found`, it included.
 fn ahead(found: usize, slots: u32) -> usize {
@@ -16,13 +24,35 @@ fn ahead(found: usize, slots: u32) -> usize {
 
 /// Expected response time of a job that finds `found` jobs.
 pub(crate) fn mean_s(found: usize, rate: f64, slots: u32) -> f64 {
-    ahead(found, slots) as f64 / (f64::from(slots) * rate) + 1.0 / rate
+    mean_waiting_s(found, rate, slots) + 1.0 / rate
+}
+
+/// Expected time that it waits at the server.
+pub(crate) fn mean_waiting_s(found: usize, rate: f64, slots: u32) -> f64 {
+    ahead(found, slots) as f64 / (f64::from(slots) * rate)
+}
+
+/// A response time, without waiting in front, drawn from its law.
+pub(crate) fn draw_s(found: usize, rate: f64, slots: u32, rng: &mut Generator) -> f64 {
+    (erlang(ahead(found, slots) as u64, rng) / f64::from(slots) + erlang(1, rng)) / rate
 }
 
 /// A mixture of response-time laws.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResponseLaw {
     classes: Vec<Class>,
+    front: Front,
+}
+
+/// Jobs that waited in front.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Front {
+    pub(crate) jobs: u64,
+    /// Expected, in front and at the server.
+    pub(crate) waiting_sum_s: f64,
+    pub(crate) service_sum_s: f64,
+    /// Drawn.
+    pub(crate) responses: Histogram,
 }
 
 #[derive(Clone, Debug)]
@@ -57,16 +87,26 @@ impl ResponseLaw {
             }
             own.counts.iter_mut().zip(&class.counts).for_each(|(count, other)| *count += other);
         }
+        self.push_front(&other.front);
+    }
+
+    /// Adds the jobs that waited in front.
+    pub(crate) fn push_front(&mut self, front: &Front) {
+        self.front.jobs += front.jobs;
+        self.front.waiting_sum_s += front.waiting_sum_s;
+        self.front.service_sum_s += front.service_sum_s;
+        self.front.responses.add_all(&front.responses);
     }
 
     /// Number of jobs.
     pub(crate) fn jobs(&self) -> u64 {
-        self.classes.iter().flat_map(|class| &class.counts).sum()
+        self.front.jobs + self.classes.iter().flat_map(|class| &class.counts).sum::<u64>()
     }
 
     /// Number of jobs that did not start at once.
     pub(crate) fn waited(&self) -> u64 {
-        self.classes.iter().flat_map(|class| class.counts.iter().skip(class.slots as usize)).sum()
+        let at_servers = self.classes.iter().flat_map(|class| class.counts.iter().skip(class.slots as usize));
+        self.front.jobs + at_servers.sum::<u64>()
     }
 
     /// Sum of the expected waiting times.
@@ -75,12 +115,13 @@ impl ResponseLaw {
             let ahead = |(found, &count): (usize, &u64)| ahead(found, class.slots) as f64 * count as f64;
             class.counts.iter().enumerate().map(ahead).sum::<f64>() / (f64::from(class.slots) * class.rate)
         };
-        self.classes.iter().map(of).sum()
+        self.front.waiting_sum_s + self.classes.iter().map(of).sum::<f64>()
     }
 
     /// Sum of the expected service times.
     pub(crate) fn service_sum_s(&self) -> f64 {
-        self.classes.iter().map(|class| class.counts.iter().sum::<u64>() as f64 / class.rate).sum()
+        let of = |class: &Class| class.counts.iter().sum::<u64>() as f64 / class.rate;
+        self.front.service_sum_s + self.classes.iter().map(of).sum::<f64>()
     }
 
     /// The time that a share `q` of the jobs does not exceed; `None` without jobs.
@@ -89,7 +130,8 @@ impl ResponseLaw {
         if jobs == 0.0 {
             return None;
         }
-        let beyond = |t: f64| self.classes.iter().map(|class| class.beyond(t)).sum::<f64>() / jobs;
+        let at_servers = |t: f64| self.classes.iter().map(|class| class.beyond(t)).sum::<f64>();
+        let beyond = |t: f64| (self.front.responses.beyond(t) + at_servers(t)) / jobs;
         let mut high = (self.waiting_sum_s() + self.service_sum_s()) / jobs;
         while beyond(high) > 1.0 - q {
             high *= 2.0;

@@ -26,6 +26,8 @@ use crate::watch::Watch;
 /// The warm-up stops growing at this many times its first length, settled or not; or, if that is later, at the most
 /// events that may be counted: who allows more of them gets a longer warm-up where one is needed.
 const LONGEST_WARM_UP: u64 = 256;
+/// Turns in which a round is run.
+const TURNS: u64 = 8;
 /// Events without which a replication says nothing.
 pub(crate) const FEWEST_EVENTS: u64 = 16;
 /// Values of the number of jobs in the first round.
@@ -109,18 +111,17 @@ impl Racer {
         self.growth_jobs_per_s.is_none()
     }
 
-    /// Runs replication `i` up to `targets[i]` events, warm-up included.
-    fn advance(&mut self, targets: &[u64], observer: &dyn Observer) {
+    /// Runs replication `i` the first of `parts` equal parts of the way to `targets[i]` events, warm-up included.
+    fn advance(&mut self, targets: &[u64], parts: u64, observer: &dyn Observer) {
         let before = observer.cpu_s();
         self.lanes.par_iter_mut().zip(targets).for_each(|(lane, &target)| {
-            let events = target - lane.chain.progress().events.min(target);
+            let events = (target - lane.chain.progress().events.min(target)).div_ceil(parts);
             lane.watch.run(&mut *lane.chain, events, |events| {
                 observer.advanced(events);
                 !observer.is_stopped()
             });
         });
         self.cpu_s += observer.cpu_s() - before;
-        self.look_for_growth();
     }
 
     fn look_for_growth(&mut self) {
@@ -213,10 +214,17 @@ impl Race<'_> {
         !self.observer.is_stopped() && self.racers.iter().any(Racer::is_stable)
     }
 
+    /// Runs all replications of all policies to their targets, in turns: where a run is stopped they are about equally far.
     fn advance(&mut self, targets: &[u64]) {
-        for racer in self.racers.iter_mut().filter(|racer| racer.is_stable()) {
-            racer.advance(targets, self.observer);
+        for parts in (1..=TURNS).rev() {
+            for racer in self.racers.iter_mut().filter(|racer| racer.is_stable()) {
+                racer.advance(targets, parts, self.observer);
+            }
+            if self.observer.is_stopped() {
+                break;
+            }
         }
+        self.racers.iter_mut().for_each(Racer::look_for_growth);
     }
 
     /// Returns its length, events per replication.

@@ -83,16 +83,6 @@ enum Rule {
     Own { name: String, prepare: Box<Prepare> },
 }
 
-impl Rule {
-    /// Which of the policies that have a name.
-    fn spec(&self) -> Option<PolicySpec> {
-        match self {
-            Self::Named(spec) => Some(*spec),
-            Self::Own { .. } => None,
-        }
-    }
-}
-
 /// A simulation to be run.
 ///
 /// ```
@@ -271,7 +261,6 @@ impl Simulation {
     pub fn run_observed(&self, observer: &dyn Observer) -> Result<Report, SimulationError> {
         self.check_options()?;
         let workshop = Workshop::new(Model::new(&self.fleet, self.load_factor)?, self.may_lump);
-        let workshop = workshop.for_all(self.rules.iter().map(Rule::spec));
         let contenders = self.contenders(&workshop)?;
         let plan = Plan::new(&self.fleet, self.seed, self.until);
         let racers = self.pool()?.install(|| rounds::run(contenders, &plan, observer));

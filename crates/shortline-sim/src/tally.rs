@@ -1,8 +1,15 @@
-//! What the counting engines count: who joined where, and what servers' ticks saw.
+//! What the counting engines count: who joined where, and what servers' ticks saw. A job is counted when it joins a server
+//! or is blocked.
 
+use shortline_core::ServerTypeId;
+use shortline_core::random::Generator;
+
+use crate::erlang::erlang;
 use crate::model::Model;
 use crate::record::{Law, Record, TypeTally};
-use crate::response::ResponseLaw;
+use crate::response::{self, Front, ResponseLaw};
+
+const UNIFORM: &str = "this engine simulates uniform fleets";
 
 /// What is counted since the warm-up.
 #[derive(Debug)]
@@ -15,6 +22,19 @@ pub(crate) struct Tally {
     /// By server type and number of jobs, `server type * stride + jobs`.
     cells: Vec<Cell>,
     stride: usize,
+    /// Jobs that joined after they had waited in front; the others are in the cells.
+    front: Front,
+    /// Ticks that they waited there.
+    front_ticks: u64,
+}
+
+/// What a job that had waited in front found at its server, and for how many ticks it had waited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FromFront {
+    pub(crate) job_type: usize,
+    pub(crate) server_type: usize,
+    pub(crate) found: usize,
+    pub(crate) ticks: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +64,8 @@ impl Tally {
             blocked: vec![0; job_types],
             cells: Vec::new(),
             stride: 0,
+            front: Front::default(),
+            front_ticks: 0,
         };
         tally.widen(model, stride);
         tally
@@ -54,6 +76,7 @@ impl Tally {
         self.ticks = 0;
         self.joined.fill(Joined::default());
         self.blocked.fill(0);
+        (self.front, self.front_ticks) = (Front::default(), 0);
         self.cells.iter_mut().for_each(|cell| (cell.joined, cell.seen) = (0, 0));
     }
 
@@ -81,6 +104,23 @@ impl Tally {
         joined.response_sum_s += cell.response_s;
     }
 
+    /// A job that had waited in front joined a server. The time of the ticks it waited is Erlang: the clocks tick at rate
+    /// `1 / tick_s` independently of what they bring about.
+    pub(crate) fn start(&mut self, model: &Model, tick_s: f64, start: &FromFront, rng: &mut Generator) {
+        let &FromFront { job_type, server_type, found, ticks } = start;
+        let rate = model.uniform_rates.as_deref().expect(UNIFORM)[server_type];
+        let slots = model.slots(ServerTypeId::new(server_type));
+        let in_front_s = ticks as f64 * tick_s;
+        self.front_ticks += ticks;
+        self.front.jobs += 1;
+        self.front.waiting_sum_s += in_front_s + response::mean_waiting_s(found, rate, slots);
+        self.front.service_sum_s += 1.0 / rate;
+        self.front.responses.add(erlang(ticks, rng) * tick_s + response::draw_s(found, rate, slots, rng));
+        let joined = &mut self.joined[job_type];
+        joined.jobs += 1;
+        joined.response_sum_s += in_front_s + response::mean_s(found, rate, slots);
+    }
+
     /// A server of this type ticked, with `jobs` jobs.
     #[inline(always)]
     pub(crate) fn see(&mut self, model: &Model, server_type: usize, jobs: usize) {
@@ -94,11 +134,11 @@ impl Tally {
     #[cold]
     fn widen(&mut self, model: &Model, stride: usize) {
         let stride = stride.next_power_of_two();
-        let rates = model.uniform_rates.as_deref().expect("this engine simulates uniform fleets");
+        let rates = model.uniform_rates.as_deref().expect(UNIFORM);
         let mut cells = Vec::with_capacity(rates.len() * stride);
         for m in model.fleet.server_types() {
             cells.extend((0..stride).map(|found| {
-                let response_s = crate::response::mean_s(found, rates[m.index()], model.slots(m));
+                let response_s = response::mean_s(found, rates[m.index()], model.slots(m));
                 match self.cells.get(m.index() * self.stride..).and_then(|cells| cells.get(found)) {
                     Some(old) if found < self.stride => Cell { response_s, ..*old },
                     _ => Cell { response_s, ..Cell::default() },
@@ -111,7 +151,7 @@ impl Tally {
     /// The counts as a record; ticks come at `tick_rate`.
     pub(crate) fn record(&self, model: &Model, tick_rate: f64) -> Record {
         let t = self;
-        let rates = model.uniform_rates.as_deref().expect("this engine simulates uniform fleets");
+        let rates = model.uniform_rates.as_deref().expect(UNIFORM);
         let fleet = &model.fleet;
         let classes: Vec<&[Cell]> = t.cells.chunks(t.stride).collect();
         let mut law = ResponseLaw::default();
@@ -119,6 +159,7 @@ impl Tally {
             let counts = cells.iter().map(|cell| cell.joined).collect();
             law.push(rates[m.index()], model.slots(m), counts);
         }
+        law.push_front(&t.front);
         let tally = |(joined, &blocked): (&Joined, &u64)| TypeTally {
             arrivals: joined.jobs + blocked,
             blocked,
@@ -131,7 +172,7 @@ impl Tally {
             job_types: t.joined.iter().zip(&t.blocked).map(tally).collect(),
             law: Law::Counted(law),
             occupancy: classes.iter().map(|cells| cells.iter().map(|cell| cell.seen as f64).collect()).collect(),
-            line_area_s: 0.0,
+            line_area_s: t.front_ticks as f64 / tick_rate,
         }
     }
 }

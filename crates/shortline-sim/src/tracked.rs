@@ -1,4 +1,4 @@
-//! The engine that follows each job: service rates that depend on the job type, and lines in front.
+//! The engine that follows each job: service rates that depend on the job type, and lines whose jobs give up.
 //!
 //! **Clock.** As in [`markov`](crate::markov), but each server ticks at the largest rate of the job types it holds, and
 //! a tick that meets a job of type `l` completes it with probability `mu_lr / largest` (thinning). The types of a
@@ -28,6 +28,7 @@ use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId, Started, Ticket}
 
 use crate::chain::{Chain, Progress, Streams, Walk};
 use crate::clock_table::ClockTable;
+use crate::erlang::unit;
 use crate::model::Model;
 use crate::record::{Law, Measured, Record, TypeTally};
 use crate::ticks::Ticks;
@@ -256,12 +257,6 @@ impl<P: Policy> TrackedChain<P> {
         }
         self.rest.now_s = next_s;
     }
-}
-
-/// A uniform number in (0, 1).
-#[inline]
-fn unit(rng: &mut Generator) -> f64 {
-    ((rng.next_u64() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
 }
 
 impl Rest {

@@ -130,6 +130,8 @@ pub(crate) struct Amounts {
 pub(crate) struct Flow<'a> {
     graph: &'a Bipartite,
     amounts: Amounts,
+    /// Edges and nodes looked at by searches so far: a measure of effort that is the same on every machine.
+    visits: u64,
     /// Former values, if a trial is running.
     former: Option<Vec<(Place, u64)>>,
     search: Search,
@@ -177,6 +179,7 @@ impl<'a> Flow<'a> {
         Self {
             graph,
             amounts,
+            visits: 0,
             former: None,
             search: Search {
                 port_level: vec![UNREACHED; ports],
@@ -278,6 +281,11 @@ impl<'a> Flow<'a> {
         self.amounts.supply.iter().sum()
     }
 
+    /// Edges and nodes that searches have looked at.
+    pub(crate) fn visits(&self) -> u64 {
+        self.visits
+    }
+
     /// The flow as it stands.
     pub(crate) fn into_amounts(self) -> Amounts {
         self.amounts
@@ -313,8 +321,9 @@ impl<'a> Flow<'a> {
     /// Breadth-first levels from the ports with supply; whether a server with room is reached. Servers beyond the
     /// nearest room get no level.
     fn find_levels(&mut self) -> bool {
-        let Self { graph, amounts: Amounts { supply, room, on_edge }, search, .. } = self;
+        let Self { graph, amounts: Amounts { supply, room, on_edge }, search, visits, .. } = self;
         search.start(graph, supply);
+        *visits += (supply.len() + room.len()) as u64;
         let mut depth_of_room = UNREACHED;
         let mut next = 0;
         while let Some(&port) = search.queue.get(next) {
@@ -323,6 +332,7 @@ impl<'a> Flow<'a> {
             if depth > depth_of_room {
                 break;
             }
+            *visits += graph.row(port as usize).len() as u64;
             for &server in graph.row(port as usize) {
                 if search.server_level[server as usize] != UNREACHED {
                     continue;
@@ -331,6 +341,7 @@ impl<'a> Flow<'a> {
                 if room[server as usize] > 0 {
                     depth_of_room = depth;
                 } else if depth < depth_of_room {
+                    *visits += graph.column(server as usize).len() as u64;
                     for &(tail, edge) in graph.column(server as usize) {
                         if on_edge[edge as usize] > 0 && search.port_level[tail as usize] == UNREACHED {
                             search.port_level[tail as usize] = depth + 1;

@@ -41,6 +41,7 @@ pub struct SpeedClass {
 /// assert_eq!(model.needed_classes(), Some(2));
 /// assert_eq!(model.fluid_busy(), Some(vec![2.0, 2.0]));
 /// assert!((model.slack().unwrap() - 0.5 / 3.0).abs() < 1e-12);
+/// assert!((model.speed_ratio(1, 2) - 4.0).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Debug)]
@@ -117,6 +118,16 @@ impl Model {
     pub fn slack(&self) -> Option<f64> {
         let g = self.capacity_per_s(self.needed_classes()?);
         Some((g - self.arrivals_per_s) / g)
+    }
+
+    /// `tau_ij = mu_i / mu_j`: how many times faster class `i` is than class `j`, counted from 1. [W]'s are `tau_1K`, `tau_1M`
+    /// and `tau_KM`.
+    ///
+    /// # Panics
+    /// If a class is 0 or above `M`.
+    #[must_use]
+    pub fn speed_ratio(&self, i: usize, j: usize) -> f64 {
+        self.classes[i - 1].rate_per_s / self.classes[j - 1].rate_per_s
     }
 
     /// `N C*_m`: busy slots by class in the fluid optimum: all of the classes before `K`, part of class `K`, none after

@@ -102,11 +102,9 @@ enum ServiceInstead {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let named = args.policy.as_deref().map(PolicySpec::parse_list).transpose().map_err(Failure::usage)?;
     let file = open(args)?;
-    let policies = match &args.policy {
-        Some(list) => PolicySpec::parse_list(list).map_err(Failure::usage)?,
-        None => file.fleet.settings.policy.into_iter().collect(),
-    };
+    let policies = named.unwrap_or_else(|| file.fleet.settings.policy.into_iter().collect());
     let watch = Watch::new(args);
     let interrupt = on_interrupt(watch.stop.clone())?;
     let outcome = match &args.trajectory {

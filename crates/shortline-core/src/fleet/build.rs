@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::speeds_equal;
 use super::{ArrivalRates, Fleet, FleetError, FleetParts, NameIndex, RateOverride, ServerTypeParts, Speed, SpeedRow};
+use super::{FEW_TYPES, MANY_SERVERS, speeds_equal};
 use crate::graph::{Edges, Graph, GraphBuilder, RowOrder};
 use crate::ids::{ServerId, ServerTypeId};
 
@@ -29,6 +29,7 @@ pub(super) fn fleet(parts: FleetParts) -> Result<Fleet, FleetError> {
         name: parts.name,
         ranked_only: matches!(types[0].speed, Speed::Rank(_)),
         types,
+        type_starts: type_starts(&numbering.type_ranges),
         type_ranges: numbering.type_ranges,
         type_of: numbering.type_of,
         buffers: numbering.buffers,
@@ -211,6 +212,15 @@ struct Numbering {
     buffers: Vec<Option<u32>>,
     file_index: Vec<u32>,
     id_of_file_index: Vec<ServerId>,
+}
+
+fn type_starts(ranges: &[Range<usize>]) -> Option<[u32; FEW_TYPES - 1]> {
+    let start = |m: usize| match ranges.get(m) {
+        Some(range) => u32::try_from(range.start).expect("a fleet has fewer than 2^32 servers"),
+        None => u32::MAX,
+    };
+    let servers = ranges.iter().map(Range::len).sum::<usize>();
+    (servers >= MANY_SERVERS && ranges.len() <= FEW_TYPES).then(|| std::array::from_fn(|i| start(i + 1)))
 }
 
 impl Numbering {

@@ -202,6 +202,8 @@ pub struct Fleet {
     type_ranges: Vec<Range<usize>>,
     /// Server type of each server.
     type_of: Vec<ServerTypeId>,
+    /// Where all types but the first start, if they are few and the servers many; `u32::MAX` for types that do not exist.
+    type_starts: Option<[u32; FEW_TYPES - 1]>,
     buffers: Vec<Option<u32>>,
     /// Server id -> index in the file's order, and back.
     file_index: Vec<u32>,
@@ -222,6 +224,13 @@ pub struct Fleet {
     graph: Arc<Graph>,
     settings: Settings,
 }
+
+/// So many server types are few.
+const FEW_TYPES: usize = 4;
+
+/// In a fleet of so many servers or more their types are in no near cache: if the types are few, a server's type is told by
+/// comparing its id instead of looking it up.
+const MANY_SERVERS: usize = 1 << 15;
 
 #[derive(Clone, Debug)]
 struct Traffic {
@@ -346,10 +355,17 @@ impl Fleet {
     }
 
     /// Type of a server.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn server_type(&self, server: ServerId) -> ServerTypeId {
-        self.type_of[server.index()]
+        match self.type_starts {
+            // Touches no memory.
+            Some(starts) => {
+                let id = server.index() as u32;
+                ServerTypeId::new(starts.iter().map(|&start| usize::from(id >= start)).sum())
+            }
+            None => self.type_of[server.index()],
+        }
     }
 
     /// The servers of a type: one contiguous range of ids.

@@ -5,7 +5,7 @@
 //! * **Bits**: one bit per server. Taken when the row is longer than [`LONGEST_SCAN`] and its bitset is no larger
 //!   than its list; a decision intersects it with bitsets of queue lengths, 64 servers a word.
 //!
-//! Equal rows of job types with equal speed order are stored once.
+//! Equal rows of job types with equal speed order are stored once. A list of up to 16 servers never crosses a cache line.
 
 use std::collections::HashMap;
 
@@ -18,16 +18,45 @@ pub(crate) const LONGEST_SCAN: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Graph {
     servers: usize,
+    job_types: usize,
+    /// The row of each job type; empty if each has its own, in their order.
     row_of: Vec<u32>,
     rows: Vec<Stored>,
+    /// Lists of up to [`NEAR`] servers.
+    lines: Vec<Line>,
+    /// How many places of `lines` are taken.
+    line_places: usize,
+    far: Vec<Far>,
     list_ids: Vec<ServerId>,
     group_ends: Vec<u32>,
     words: Vec<u64>,
 }
 
+/// Lists of up to so many servers are in one cache line.
+const NEAR: usize = 16;
+
+/// A cache line of servers.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+struct Line([ServerId; NEAR]);
+
+/// 8 bytes a row: with a million of them they are what a decision reads first.
 #[derive(Clone, Copy, Debug)]
 enum Stored {
     All,
+    /// At most [`NEAR`] servers, from place `number * len.next_power_of_two()` of the lines on; bit `i` of `group_starts`: a
+    /// speed group starts at position `i`.
+    Near {
+        len: u8,
+        group_starts: u16,
+        number: u32,
+    },
+    /// Any other row.
+    Far(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Far {
     /// At most [`LONGEST_SCAN`] servers; bit `i` of `group_starts`: a speed group starts at position `i`.
     Short {
         start: usize,
@@ -119,7 +148,7 @@ impl Graph {
     /// Number of job types (the rows).
     #[must_use]
     pub fn job_type_count(&self) -> usize {
-        self.row_of.len()
+        self.job_types
     }
 
     /// Number of different rows that are stored.
@@ -131,17 +160,20 @@ impl Graph {
     /// Number of edges, `sum over job types of their degree`. O(job types).
     #[must_use]
     pub fn edge_count(&self) -> u64 {
-        (0..self.row_of.len()).map(|l| self.degree(l) as u64).sum()
+        (0..self.job_types).map(|l| self.degree(l) as u64).sum()
     }
 
     /// Number of servers that hold job type `l`.
     #[inline]
     #[must_use]
     pub fn degree(&self, l: usize) -> usize {
-        match self.rows[self.row_of[l] as usize] {
+        match self.rows[self.row_number(l)] {
             Stored::All => self.servers,
-            Stored::Short { len, .. } | Stored::List { len, .. } => len as usize,
-            Stored::Bits { degree, .. } => degree as usize,
+            Stored::Near { len, .. } => usize::from(len),
+            Stored::Far(far) => match self.far[far as usize] {
+                Far::Short { len, .. } | Far::List { len, .. } => len as usize,
+                Far::Bits { degree, .. } => degree as usize,
+            },
         }
     }
 
@@ -149,37 +181,66 @@ impl Graph {
     #[inline]
     #[must_use]
     pub fn row(&self, l: usize) -> Row<'_> {
-        match self.rows[self.row_of[l] as usize] {
+        self.stored(self.rows[self.row_number(l)])
+    }
+
+    #[inline]
+    fn stored(&self, row: Stored) -> Row<'_> {
+        match row {
             Stored::All => Row::All,
-            Stored::Short { start, len, group_starts } => Row::List(ServerSet {
-                servers: &self.list_ids[start..start + len as usize],
-                groups: Groups::Starts(group_starts),
-            }),
-            Stored::List { start, len, groups, group_count } => Row::List(ServerSet {
-                servers: &self.list_ids[start..start + len as usize],
-                groups: Groups::Ends(&self.group_ends[groups..groups + group_count as usize]),
-            }),
-            Stored::Bits { start, .. } => Row::Bits(&self.words[start..start + self.servers.div_ceil(64)]),
+            Stored::Near { len, group_starts, number } => Row::List(self.near(len, group_starts, number)),
+            Stored::Far(far) => match self.far[far as usize] {
+                Far::Short { start, len, group_starts } => Row::List(self.short(start, len, group_starts)),
+                Far::List { start, len, groups, group_count } => Row::List(ServerSet {
+                    servers: &self.list_ids[start..start + len as usize],
+                    groups: Groups::Ends(&self.group_ends[groups..groups + group_count as usize]),
+                }),
+                Far::Bits { start, .. } => Row::Bits(&self.words[start..start + self.servers.div_ceil(64)]),
+            },
         }
+    }
+
+    #[inline(always)]
+    fn near(&self, len: u8, group_starts: u16, number: u32) -> ServerSet<'_> {
+        let len = usize::from(len);
+        let place = number as usize * len.next_power_of_two();
+        let servers = &self.lines[place / NEAR].0[place % NEAR..][..len];
+        ServerSet { servers, groups: Groups::Starts(u64::from(group_starts)) }
+    }
+
+    #[inline(always)]
+    fn short(&self, start: usize, len: u32, group_starts: u64) -> ServerSet<'_> {
+        ServerSet { servers: &self.list_ids[start..start + len as usize], groups: Groups::Starts(group_starts) }
     }
 
     /// The row of job type `l`, if it is a list of at most [`LONGEST_SCAN`] servers: the question of the hot path.
     #[inline(always)]
     pub(crate) fn short_row(&self, l: usize) -> Option<ServerSet<'_>> {
-        match self.rows[self.row_of[l] as usize] {
-            Stored::Short { start, len, group_starts } => Some(ServerSet {
-                servers: &self.list_ids[start..start + len as usize],
-                groups: Groups::Starts(group_starts),
-            }),
-            _ => None,
+        match self.rows[self.row_number(l)] {
+            Stored::Near { len, group_starts, number } => Some(self.near(len, group_starts, number)),
+            Stored::All => None,
+            Stored::Far(far) => match self.far[far as usize] {
+                Far::Short { start, len, group_starts } => Some(self.short(start, len, group_starts)),
+                Far::List { .. } | Far::Bits { .. } => None,
+            },
+        }
+    }
+
+    /// What is read first of the row of job type `l`, for reading ahead.
+    #[inline(always)]
+    pub(crate) fn row_head(&self, l: usize) -> u32 {
+        match self.rows[self.row_number(l)] {
+            Stored::All => 0,
+            Stored::Near { number, .. } => number,
+            Stored::Far(far) => far,
         }
     }
 
     /// Which stored row job type `l` uses; job types with equal numbers share one row.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn row_number(&self, l: usize) -> usize {
-        self.row_of[l] as usize
+        if self.row_of.is_empty() { l } else { self.row_of[l] as usize }
     }
 
     /// Whether some job type is on every server.
@@ -191,7 +252,7 @@ impl Graph {
     /// Whether some row is stored as a bitset.
     #[must_use]
     pub fn has_bit_rows(&self) -> bool {
-        self.rows.iter().any(|row| matches!(row, Stored::Bits { .. }))
+        self.far.iter().any(|row| matches!(row, Far::Bits { .. }))
     }
 
     /// Whether `server` holds job type `l`. O(1), or O(degree) for a list.
@@ -199,7 +260,8 @@ impl Graph {
     pub fn contains(&self, l: usize, server: ServerId) -> bool {
         match self.row(l) {
             Row::All => server.index() < self.servers,
-            Row::List(set) => set.servers.contains(&server),
+            // Without an early end, many at a time.
+            Row::List(set) => set.servers.iter().fold(false, |found, &other| found | (other == server)),
             Row::Bits(words) => words[server.index() / 64] >> (server.index() % 64) & 1 == 1,
         }
     }
@@ -243,8 +305,12 @@ impl GraphBuilder {
         Self {
             graph: Graph {
                 servers,
+                job_types: 0,
                 row_of: Vec::new(),
                 rows: Vec::new(),
+                lines: Vec::new(),
+                line_places: 0,
+                far: Vec::new(),
                 list_ids: Vec::new(),
                 group_ends: Vec::new(),
                 words: Vec::new(),
@@ -296,20 +362,24 @@ impl GraphBuilder {
     }
 
     pub(crate) fn finish(self) -> Graph {
-        self.graph
+        let mut graph = self.graph;
+        graph.job_types = graph.row_of.len();
+        if graph.rows.len() == graph.job_types {
+            // Rows are numbered as they come, so no row is shared.
+            graph.row_of = Vec::new();
+        }
+        graph
     }
 }
 
 impl Graph {
     fn stores(&self, row: u32, ids: &[ServerId]) -> bool {
-        match self.rows[row as usize] {
-            Stored::All => false,
-            Stored::Short { start, len, .. } | Stored::List { start, len, .. } => {
-                &self.list_ids[start..start + len as usize] == ids
-            }
-            Stored::Bits { start, degree } => {
-                degree as usize == ids.len()
-                    && ids.iter().all(|id| self.words[start + id.index() / 64] >> (id.index() % 64) & 1 == 1)
+        match self.stored(self.rows[row as usize]) {
+            Row::All => false,
+            Row::List(set) => set.servers == ids,
+            Row::Bits(words) => {
+                let degree = words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+                degree == ids.len() && ids.iter().all(|id| words[id.index() / 64] >> (id.index() % 64) & 1 == 1)
             }
         }
     }
@@ -320,21 +390,45 @@ impl Graph {
         for id in ids {
             self.words[start + id.index() / 64] |= 1 << (id.index() % 64);
         }
-        self.rows.push(Stored::Bits { start, degree: length(ids) });
+        self.store_far(Far::Bits { start, degree: length(ids) });
     }
 
     fn store_list(&mut self, ids: &[ServerId], rank: &impl Fn(ServerId) -> u16) {
-        let (start, groups, len) = (self.list_ids.len(), self.group_ends.len(), length(ids));
-        self.list_ids.extend_from_slice(ids);
         let starts = (0..ids.len()).filter(|&i| i == 0 || rank(ids[i]) != rank(ids[i - 1]));
+        let start_bits = |starts: &mut dyn Iterator<Item = usize>| starts.fold(0_u64, |bits, i| bits | 1 << i);
+        let (start, groups, len) = (self.list_ids.len(), self.group_ends.len(), length(ids));
+        if ids.len() <= NEAR {
+            let starts = start_bits(&mut { starts });
+            return self.store_near(ids, u16::try_from(starts).expect("a near row has 16 positions"));
+        }
+        self.list_ids.extend_from_slice(ids);
         if ids.len() <= LONGEST_SCAN {
-            let group_starts = starts.fold(0, |bits, i| bits | 1 << i);
-            self.rows.push(Stored::Short { start, len, group_starts });
+            let group_starts = start_bits(&mut { starts });
+            self.store_far(Far::Short { start, len, group_starts });
         } else {
             self.group_ends.extend(starts.skip(1).map(|i| length(&ids[..i])).chain([len]));
             let group_count = length(&self.group_ends[groups..]);
-            self.rows.push(Stored::List { start, len, groups, group_count });
+            self.store_far(Far::List { start, len, groups, group_count });
         }
+    }
+
+    fn store_near(&mut self, ids: &[ServerId], group_starts: u16) {
+        let size = ids.len().next_power_of_two();
+        let place = self.line_places.next_multiple_of(size);
+        self.line_places = place + size;
+        if self.line_places > self.lines.len() * NEAR {
+            self.lines.push(Line([ServerId::new(0); NEAR]));
+        }
+        self.lines[place / NEAR].0[place % NEAR..][..ids.len()].copy_from_slice(ids);
+        let number = u32::try_from(place / size).expect("there are fewer than 2^32 short rows");
+        let len = u8::try_from(ids.len()).expect("a near row has at most 16 servers");
+        self.rows.push(Stored::Near { len, group_starts, number });
+    }
+
+    fn store_far(&mut self, row: Far) {
+        let number = u32::try_from(self.far.len()).expect("there are no more rows than job types");
+        self.far.push(row);
+        self.rows.push(Stored::Far(number));
     }
 }
 

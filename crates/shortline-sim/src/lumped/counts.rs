@@ -16,8 +16,6 @@ use crate::model::Model;
 pub(crate) struct Counts {
     /// Fastest type first; types without servers are left out.
     pub(super) classes: Vec<Class>,
-    /// The class of each server type that has servers.
-    class_of: Vec<usize>,
     servers: u32,
 }
 
@@ -58,14 +56,13 @@ impl Counts {
             }
         };
         let with_servers = fleet.server_types().filter(|m| !fleet.servers_of_type(*m).is_empty());
-        let classes: Vec<Class> = with_servers.map(class).collect();
-        let before = |m: ServerTypeId| classes.iter().filter(|class| class.server_type < m.index()).count();
-        Self { class_of: fleet.server_types().map(before).collect(), classes, servers: narrow(fleet.server_count()) }
+        let classes = with_servers.map(class).collect();
+        Self { classes, servers: narrow(fleet.server_count()) }
     }
 
-    /// Server number `n` of all.
-    #[inline]
-    fn nth(&self, mut n: u32) -> Server {
+    /// Server number `n` of all, as the fleet numbers them.
+    #[inline(always)]
+    pub(crate) fn nth(&self, mut n: u32) -> Server {
         let mut c = 0;
         while n >= self.classes[c].levels.servers() {
             n -= self.classes[c].levels.servers();
@@ -96,11 +93,10 @@ impl Counts {
         self.classes[c].levels.join(i)
     }
 
-    /// A slot of server number `i` of a server type completes its job, if it has one. Returns how many jobs the server had,
-    /// and whether one left.
+    /// One of its slots completes a job, if it has one. Returns how many jobs the server had, and whether one left.
     #[inline(always)]
-    pub(crate) fn complete(&mut self, server_type: usize, i: u32, rng: &mut Generator) -> (usize, bool) {
-        let class = &mut self.classes[self.class_of[server_type]];
+    pub(crate) fn complete(&mut self, (c, i): Server, rng: &mut Generator) -> (usize, bool) {
+        let class = &mut self.classes[c];
         let slot = if class.slots == 1 { 0 } else { below(rng, class.slots) };
         let jobs = class.levels.leave(i, slot);
         (jobs, jobs > slot as usize)

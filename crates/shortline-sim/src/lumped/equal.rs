@@ -9,16 +9,17 @@
 
 use std::sync::Arc;
 
+use shortline_core::Fleet;
 use shortline_core::random::Generator;
 
-use super::clock::LumpedClock;
-use super::heights::{HEAD, Head, Step};
+use super::found::Found;
+use super::heights::{HEAD, Head, Step, Tail};
 use super::narrow;
 use super::position::Position;
 use crate::chain::{Chain, Progress, Streams};
+use crate::markov::Clock;
 use crate::model::Model;
-use crate::record::{Law, Record, TypeTally};
-use crate::response::{self, ResponseLaw};
+use crate::record::Record;
 use crate::ticks::{BLOCK, Ticks};
 
 /// With more job types their counts would not stay in a near cache.
@@ -28,18 +29,17 @@ const MOST_JOB_TYPES: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct EqualChain {
     model: Arc<Model>,
-    clock: Arc<LumpedClock>,
+    clock: Arc<Clock>,
     position: Position,
     servers: u32,
     capacity: usize,
     /// A job that joins, and one that leaves. In memory, since of constants the compiler makes a branch.
     steps: [Step; 2],
     head: Head,
-    /// How many servers have more than [`HEAD`] jobs, more than one more than that, and so on; ends with 0.
-    tail: Vec<u32>,
+    tail: Tail,
     ticks: Ticks<Placed>,
     choices: Generator,
-    counts: Counts,
+    found: Found,
     progress: Progress,
 }
 
@@ -50,38 +50,28 @@ struct Placed {
     position: u32,
 }
 
-/// Ticks by what they were and how many jobs the server had: a row a job type, and one for servers' ticks.
-#[derive(Debug)]
-struct Counts {
-    ticks: u64,
-    rows: Vec<[u64; HEAD + 1]>,
-    /// By `row`, then jobs beyond [`HEAD`].
-    deep: Vec<Vec<u64>>,
-}
-
 impl EqualChain {
     /// Whether such a chain tells this exchangeable fleet.
     pub(crate) fn suits(model: &Model) -> bool {
         let fleet = &model.fleet;
         let mut types = fleet.server_types().filter(|&m| !fleet.servers_of_type(m).is_empty());
         let one_slot = types.next().is_some_and(|m| model.slots(m) == 1);
-        one_slot && types.next().is_none() && model.arrival_rates.len() <= MOST_JOB_TYPES
+        let one_type = types.next().is_none() && fleet.server_count() <= Head::MOST_SERVERS;
+        one_slot && one_type && model.arrival_rates.len() <= MOST_JOB_TYPES
     }
 
-    pub(crate) fn new(model: &Arc<Model>, clock: &Arc<LumpedClock>, position: Position, streams: Streams) -> Self {
-        let fleet = &model.fleet;
-        let buffer = fleet.servers().next().and_then(|r| fleet.buffer(r));
-        let capacity = buffer.map_or(usize::MAX, |buffer| buffer as usize);
+    pub(crate) fn new(model: &Arc<Model>, clock: &Arc<Clock>, position: Position, streams: Streams) -> Self {
+        let capacity = capacity(&model.fleet);
         Self {
             position,
-            servers: narrow(fleet.server_count()),
+            servers: narrow(model.fleet.server_count()),
             capacity,
             steps: [Step::join(capacity), Step::leave()],
             head: Head::new(),
-            tail: vec![0],
+            tail: Tail::new(),
             ticks: Ticks::new(streams.ticks),
             choices: streams.choices,
-            counts: Counts::new(model.arrival_rates.len() + 1),
+            found: Found::new(model.arrival_rates.len() + 1),
             progress: Progress::default(),
             model: Arc::clone(model),
             clock: Arc::clone(clock),
@@ -91,13 +81,14 @@ impl EqualChain {
     /// Draws the next block, if the last one is used up.
     #[inline(always)]
     fn draw(&mut self) {
-        let (job_types, last) = (narrow(self.clock.job_types), self.servers - 1);
+        let (job_types, last) = (narrow(self.model.arrival_rates.len()), self.servers - 1);
         // Selections, not branches.
         let place = |number: u32| Placed {
             row: number.min(job_types),
             position: if number < job_types { last } else { number.wrapping_sub(job_types) },
         };
-        if self.clock.draw_numbers(&mut self.ticks, place) && self.position != Position::Last {
+        let clock = &*self.clock;
+        if self.ticks.draw(|words| place(clock.draw(words))) && self.position != Position::Last {
             let block = self.ticks.ahead_mut();
             let (mut arrivals, mut count) = ([0; BLOCK], 0);
             for (i, tick) in block.iter().enumerate() {
@@ -115,21 +106,20 @@ impl EqualChain {
     /// Runs so many ticks that were drawn.
     #[inline(always)]
     fn step(&mut self, ticks: usize) {
-        let servers_row = narrow(self.clock.job_types);
+        let servers_row = narrow(self.model.arrival_rates.len());
         let steps = &self.steps;
         let mut head = self.head;
-        let (tail, rows, deep) = (&mut self.tail, &mut self.counts.rows[..], &mut self.counts.deep);
+        let (tail, found) = (&mut self.tail, &mut self.found);
         for &Placed { row, position } in &self.ticks.ahead()[..ticks] {
             let leaves = row == servers_row;
             let jobs = head.step(position, &steps[usize::from(leaves)]);
-            rows[row as usize][jobs] += 1;
+            found.add(row, jobs);
             if jobs == HEAD {
-                let beyond = tail.iter().take_while(|&&servers| servers > position).count();
-                step_deep(tail, beyond, leaves, self.capacity);
+                let beyond = tail.step(position, leaves, self.capacity);
                 if leaves && beyond > 0 {
                     head.restore();
                 }
-                count_deep(&mut deep[row as usize], beyond);
+                found.add_deep(row, beyond);
             }
         }
         self.head = head;
@@ -137,27 +127,10 @@ impl EqualChain {
     }
 }
 
-/// A server with [`HEAD`] jobs and so many more gets one or loses one.
-#[inline(never)]
-fn step_deep(tail: &mut Vec<u32>, beyond: usize, leaves: bool, capacity: usize) {
-    if leaves {
-        if beyond > 0 {
-            tail[beyond - 1] -= 1;
-        }
-    } else if HEAD + beyond < capacity {
-        tail[beyond] += 1;
-        if beyond + 1 == tail.len() {
-            tail.push(0);
-        }
-    }
-}
-
-#[inline(never)]
-fn count_deep(counts: &mut Vec<u64>, beyond: usize) {
-    if beyond >= counts.len() {
-        counts.resize(beyond + 1, 0);
-    }
-    counts[beyond] += 1;
+/// Most jobs at a server.
+pub(crate) fn capacity(fleet: &Fleet) -> usize {
+    let buffer = fleet.servers().next().and_then(|r| fleet.buffer(r));
+    buffer.map_or(usize::MAX, |buffer| buffer as usize)
 }
 
 impl Chain for EqualChain {
@@ -168,19 +141,19 @@ impl Chain for EqualChain {
             // A tick is one event at most: so many are safe.
             let ahead = self.ticks.ahead().len();
             let steps = ahead.min(usize::try_from(left).unwrap_or(ahead));
-            let idle = self.counts.seen_idle();
+            let idle = self.found.idle_ticks();
             self.step(steps);
             tick_count += steps as u64;
-            left -= steps as u64 - (self.counts.seen_idle() - idle);
+            left -= steps as u64 - (self.found.idle_ticks() - idle);
         }
-        self.counts.ticks += tick_count;
+        self.found.ticks += tick_count;
         self.progress.events += events - left;
-        self.progress.time_s += tick_count as f64 / self.clock.rate;
+        self.progress.time_s += tick_count as f64 / self.clock.rate();
         events - left
     }
 
     fn forget(&mut self) {
-        self.counts.forget();
+        self.found.forget();
     }
 
     fn progress(&self) -> Progress {
@@ -188,7 +161,7 @@ impl Chain for EqualChain {
     }
 
     fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64, u64)) {
-        let levels = std::iter::once(self.servers).chain(self.head.to_array()).chain(self.tail.iter().copied());
+        let levels = std::iter::once(self.servers).chain(self.head.to_array()).chain(self.tail.iter());
         let at_least: Vec<u32> = levels.collect();
         at_least.windows(2).enumerate().for_each(|(jobs, pair)| visit(jobs as u64, u64::from(pair[0] - pair[1])));
     }
@@ -196,57 +169,6 @@ impl Chain for EqualChain {
     fn lines(&self, _: &mut dyn FnMut(u64)) {}
 
     fn record(&self) -> Record {
-        self.counts.record(&self.model, self.clock.rate)
-    }
-}
-
-impl Counts {
-    fn new(rows: usize) -> Self {
-        Self { ticks: 0, rows: vec![[0; HEAD + 1]; rows], deep: vec![Vec::new(); rows] }
-    }
-
-    fn forget(&mut self) {
-        *self = Self::new(self.rows.len());
-    }
-
-    /// Ticks of servers without jobs.
-    #[inline(always)]
-    fn seen_idle(&self) -> u64 {
-        self.rows.last().map_or(0, |row| row[0])
-    }
-
-    fn record(&self, model: &Model, tick_rate: f64) -> Record {
-        let fleet = &model.fleet;
-        let rates = model.uniform_rates.as_deref().expect("equal servers are uniform");
-        let first = fleet.servers().next().expect("a fleet has a server");
-        let rate = rates[fleet.server_type(first).index()];
-        let capacity = fleet.buffer(first).map_or(usize::MAX, |buffer| buffer as usize);
-        let full_rows = self.rows.iter().zip(&self.deep).map(|(row, deep)| [&row[..HEAD], deep].concat());
-        let mut rows: Vec<Vec<u64>> = full_rows.collect();
-        let seen = rows.pop().expect("servers have a row");
-        let mut found = Vec::new();
-        let mut tally = |row: &Vec<u64>| {
-            let (joined, blocked) = row.split_at(capacity.min(row.len()));
-            found.resize(joined.len().max(found.len()), 0);
-            found.iter_mut().zip(joined).for_each(|(all, own)| *all += own);
-            let response_s = |(found, &jobs): (usize, &u64)| jobs as f64 * response::mean_s(found, rate, 1);
-            let (responses, blocked) = (joined.iter().sum(), blocked.iter().sum());
-            let response_sum_s = joined.iter().enumerate().map(response_s).sum();
-            TypeTally { arrivals: responses + blocked, blocked, reneged: 0, responses, response_sum_s }
-        };
-        let job_types = rows.iter().map(&mut tally).collect();
-        let mut law = ResponseLaw::default();
-        law.push(rate, 1, found);
-        let seen = |m| match m == fleet.server_type(first) {
-            true => seen.iter().map(|&ticks| ticks as f64).collect(),
-            false => vec![],
-        };
-        Record {
-            time_s: self.ticks as f64 / tick_rate,
-            job_types,
-            law: Law::Counted(law),
-            occupancy: fleet.server_types().map(seen).collect(),
-            line_area_s: 0.0,
-        }
+        self.found.record(&self.model, self.clock.rate())
     }
 }

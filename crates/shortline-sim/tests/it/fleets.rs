@@ -110,7 +110,7 @@ pub(crate) fn policy(name: &str) -> PolicySpec {
 
 /// One policy, so many counted events.
 pub(crate) fn simulate(fleet: &Arc<Fleet>, name: &str, events: u64) -> PolicyReport {
-    let simulation = Simulation::new(fleet).policy(policy(name)).seed(7).threads(1).until(Until::Events(events));
+    let simulation = Simulation::new(fleet).policy(policy(name)).seed(8).threads(1).until(Until::Events(events));
     simulation.run().unwrap().policies.remove(0)
 }
 

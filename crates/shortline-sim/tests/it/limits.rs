@@ -32,7 +32,7 @@ fn a_run_stopped_in_its_warm_up_has_no_means_and_says_why() {
 
 #[test]
 fn a_run_stopped_later_has_what_there_is() {
-    let report = stopped_at(&fleet(&[(1.0, 1, 2)], &[1.0]).build(), 20_000);
+    let report = stopped_at(&fleet(&[(1.0, 1, 2)], &[1.0]).build(), 5000);
     assert!(!report.converged && report.why.is_none());
     assert!(report.means.unwrap().mean_response_s.unwrap().ci95[0] > 1.0);
 }

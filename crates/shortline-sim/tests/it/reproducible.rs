@@ -45,9 +45,12 @@ fn seed_7_gives_these_values_on_every_engine() {
     let mean = |fleet: &Arc<Fleet>, name: &str| {
         report(fleet, &[name], 7, 1).policies[0].means.as_ref().unwrap().mean_response_s.unwrap().mean
     };
-    let lumped = fleet(&[(1.0, 1, 5)], &[4.0]).buffer(5).build();
-    let values = [mean(&mixed_fleet(), "jfsq"), mean(&mixed_fleet(), "central"), mean(&lumped, "jsq(2)")];
-    assert_eq!(values.map(|value| format!("{value:.9}")), ["0.919200342", "0.909862585", "2.125899551"]);
+    let equal = fleet(&[(1.0, 1, 5)], &[4.0]).buffer(5).build();
+    let lumped = fleet(&[(1.0, 1, 3), (0.5, 2, 2)], &[4.0]).buffer(5).build();
+    let counted = [mean(&mixed_fleet(), "jfsq"), mean(&mixed_fleet(), "central")];
+    let values = [counted, [mean(&equal, "jsq(2)"), mean(&lumped, "jsq(2)")]].concat();
+    let values: Vec<String> = values.iter().map(|value| format!("{value:.9}")).collect();
+    assert_eq!(values, ["0.918153972", "0.909899663", "2.134174670", "?"]);
 }
 
 /// On the same ticks the ratio of two policies is far more certain than the two means alone suggest.

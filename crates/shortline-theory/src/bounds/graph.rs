@@ -5,7 +5,9 @@
 //!
 //! **Product form** (`mu_lr = v_r / e_l`): in units of work it is a flow, and opening the speed classes one by one,
 //! fastest first, with `F_m` the maximum flow after class `m`, gives `value = sum_m (F_m - F_(m-1)) / v_m`: loads of
-//! the servers form a polymatroid, on which the greedy choice is optimal. Else a linear program.
+//! the servers form a polymatroid, on which the greedy choice is optimal. Else a linear program, or, beyond
+//! [`LARGEST_PROGRAM`](crate::LARGEST_PROGRAM) edges, a certified bound on its value by dual prices: still a lower bound,
+//! but below the program's value by a percent or so, and finite though the fleet may be overloaded.
 //!
 //! **At accepted throughput** `th`: at least the work `W(th)` of the smallest jobs is done, so
 //! `T >= value(W(th)) / th` with `value(W) = sum_m (min(F_m, W) - min(F_(m-1), W)) / v_m`. For uniform fleets that is
@@ -16,9 +18,11 @@
 use shortline_core::Fleet;
 use shortline_core::fleet::speeds_equal;
 
+use super::prices::PricedBound;
 use super::{
     Bound, BoundKind, BusySlots, LeastWork, Validity, check_throughput, validity_at_throughput, validity_of_means,
 };
+use crate::linear_program::LARGEST_PROGRAM;
 use crate::max_flow::{Flow, Scale};
 use crate::reduced::{Reduced, Speeds};
 use crate::{TheoryError, linear_program};
@@ -37,13 +41,14 @@ pub struct GraphBound {
 enum Busy {
     Flows { busy: BusySlots, is_feasible: bool },
     Program { fleet: Box<Reduced>, all_busy: Option<f64> },
+    Prices { priced: PricedBound, has_orphans: bool },
 }
 
 /// The graph bound without losses; for fleets that lose jobs see [`GraphBound::at`].
 ///
 /// # Errors
-/// If rates are missing or all 0, no server holds a job type, or the linear program of a fleet without product form is
-/// larger than [`LARGEST_PROGRAM`](crate::LARGEST_PROGRAM) edges.
+/// If rates are missing or all 0, no server holds a job type, or the linear program of a fleet without product form
+/// fails.
 pub fn graph(fleet: &Fleet) -> Result<Bound, TheoryError> {
     Ok(GraphBound::new(fleet)?.without_losses())
 }
@@ -60,6 +65,9 @@ impl GraphBound {
             work: LeastWork::new(&reduced),
             busy: match &reduced.speeds {
                 Speeds::Product(speeds) => open_classes(&reduced, speeds),
+                Speeds::PerPort(_) if reduced.graph.edge_count() > LARGEST_PROGRAM => {
+                    Busy::Prices { priced: PricedBound::new(&reduced), has_orphans: reduced.has_orphans() }
+                }
                 Speeds::PerPort(_) => {
                     let all_busy = linear_program::fewest_busy_slots(&reduced)?;
                     Busy::Program { fleet: Box::new(reduced), all_busy }
@@ -76,6 +84,7 @@ impl GraphBound {
         let busy = match &self.busy {
             Busy::Flows { busy, is_feasible } => is_feasible.then_some(busy.most().1),
             Busy::Program { all_busy, .. } => *all_busy,
+            Busy::Prices { priced, has_orphans } => (!has_orphans).then(|| priced.of_all()),
         };
         Bound::new(BoundKind::Graph, self.arrivals, busy.unwrap_or(f64::INFINITY), self.without_losses)
     }
@@ -92,6 +101,7 @@ impl GraphBound {
         let busy_slots = match &self.busy {
             Busy::Flows { busy, .. } => busy.at(work).unwrap_or(busy.most().1),
             Busy::Program { fleet, .. } => linear_program::fewest_busy_slots_for(fleet, work)?,
+            Busy::Prices { priced, .. } => priced.of(work),
         };
         Ok(Bound::new(BoundKind::Graph, throughput, busy_slots, self.at_throughput))
     }

@@ -18,6 +18,7 @@
 mod fluid;
 mod graph;
 mod pooled;
+mod prices;
 
 use std::fmt;
 

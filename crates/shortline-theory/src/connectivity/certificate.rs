@@ -9,10 +9,13 @@
 //!   and few servers from spoiling the bound for the others. Ports outside the component are given up. With `phi = 1`
 //!   and all ports, which needs no spectrum, it says `delta(e) <= 1 - v`: the arrivals of `J` all go to at most `n - e`
 //!   servers.
+//! * **Deviation** ([`super::deviation`]): `delta(e) <= p_0 + s^2 (1 - u) / u`, `u = e/n`. Weaker where the servers can be
+//!   balanced, and smaller in some cases where they cannot.
 //!
-//! All are exact statements about real numbers, evaluated in floating point; [`TOLERANCE`] is added to the spectral
-//! ones.
+//! All are exact statements about real numbers, evaluated in floating point; [`TOLERANCE`] is added to the last
+//! two.
 
+use super::deviation;
 use super::kernel::Kernel;
 use super::subgraph::Subgraph;
 
@@ -34,6 +37,7 @@ pub(crate) fn profile(sub: &Subgraph) -> Vec<f64> {
         weights.iter_mut().zip(&component).filter(|&(_, &kept)| !kept).for_each(|(weight, _)| *weight = 0.0);
         keep_spectral(&mut upper, sub, &weights, |kernel| kernel.second_singular_value_squared(sub));
     }
+    keep_least(&mut upper, &deviation::profile(sub).into_iter().map(|bound| bound + TOLERANCE).collect::<Vec<_>>());
     let mut least = 1.0;
     for bound in &mut upper {
         least = bound.min(least);

@@ -21,6 +21,7 @@
 
 mod branch;
 mod certificate;
+mod deviation;
 mod exact;
 mod kernel;
 pub mod sparsity;
@@ -42,7 +43,7 @@ const MOST_PROFILES: usize = 16;
 /// Edges that branch and bound may look at for the profile of a class, for all `e` together.
 const PROFILE_LOOKS: usize = 20_000_000;
 /// The same for one bracket.
-const BRACKET_LOOKS: usize = 50_000_000;
+const BRACKET_LOOKS: usize = 30_000_000;
 
 /// Certified connectivity of a fleet, for every `m` and `e`.
 ///
@@ -80,8 +81,17 @@ pub struct Connectivity<'a> {
 /// Bounds for one `m`.
 #[derive(Clone, Debug)]
 struct Profile {
+    sub: Subgraph,
     upper: Vec<f64>,
     exact: Option<Exact>,
+}
+
+impl Profile {
+    fn new(sub: Subgraph) -> Self {
+        let exact = Exact::new(&sub);
+        let upper = exact.as_ref().map_or_else(|| certified(&sub), |exact| exact.delta.clone());
+        Self { sub, upper, exact }
+    }
 }
 
 /// `lower <= delta_m(e) <= upper`.
@@ -126,10 +136,24 @@ fn certified(sub: &Subgraph) -> Vec<f64> {
     upper
 }
 
+/// Servers of a set of at least `e` that cuts off much, and whether it is proved that none cuts off more.
+fn best_set(sub: &Subgraph, exact: Option<&Exact>, e: usize) -> (Vec<ServerId>, bool) {
+    if let Some(exact) = exact {
+        return (sub.servers_of(&exact.witness(sub, e)), true);
+    }
+    let found = witness::search(sub, e);
+    let (groups, proved) = match branch::search(sub, e, sub.cut_off(&found), &mut BRACKET_LOOKS.clone()) {
+        Search::IncumbentIsBest => (found, true),
+        Search::Best(_, groups) => (groups, true),
+        Search::Unfinished => (found, false),
+    };
+    (sub.servers_of(&groups), proved)
+}
+
 impl<'a> Connectivity<'a> {
     /// Certificates for all classes; witnesses are searched when [`Self::bracket`] asks for them.
     ///
-    /// `O(240 edges)` for each of a few kernels and each of at most 16 classes.
+    /// `O(200 edges)` for each of a few kernels and each of at most 16 classes.
     ///
     /// # Errors
     /// As for [`Model::new`]: rates missing or all 0, no edges, or service rates that depend on the job type, so that
@@ -167,7 +191,7 @@ impl<'a> Connectivity<'a> {
         }
         let mut connectivity = Self { fleet, reduced, class_of_group, profiles: Vec::new(), servers };
         for m in connectivity.classes_of_their_own(needed) {
-            let profile = Self::bounds(&connectivity.subgraph(m));
+            let profile = Profile::new(connectivity.subgraph(m));
             connectivity.profiles.push((m, profile));
         }
         Ok(connectivity)
@@ -191,12 +215,6 @@ impl<'a> Connectivity<'a> {
     fn subgraph(&self, m: usize) -> Subgraph {
         let rate = |job_type: usize| self.reduced.job_types[job_type].0;
         Subgraph::new(self.fleet, &self.reduced, rate, |group| self.class_of_group[group] <= m)
-    }
-
-    fn bounds(sub: &Subgraph) -> Profile {
-        let exact = Exact::new(sub);
-        let upper = exact.as_ref().map_or_else(|| certified(sub), |exact| exact.delta.clone());
-        Profile { upper, exact }
     }
 
     /// `M`, the number of speed classes.
@@ -233,7 +251,7 @@ impl<'a> Connectivity<'a> {
         let at = self.profiles.partition_point(|&(k, _)| k < m);
         let above = self.profiles[at..].iter().take(2);
         let own = above.clone().find(|&&(k, _)| k == m);
-        if let Some((_, Profile { upper, exact: Some(_) })) = own {
+        if let Some((_, Profile { upper, exact: Some(_), .. })) = own {
             return upper[i];
         }
         let above = above.map(|(_, profile)| profile.upper[i]);
@@ -250,29 +268,21 @@ impl<'a> Connectivity<'a> {
         if m == 0 || m > self.servers.len() || e > self.servers[m - 1] {
             return None;
         }
-        let sub = self.subgraph(m);
-        let at = self.profiles.binary_search_by_key(&m, |&(k, _)| k);
-        let profile = at.map_or_else(|_| Self::bounds(&sub), |at| self.profiles[at].1.clone());
-        let (groups, exact) = match &profile.exact {
-            Some(exact) => (exact.witness(&sub, e), true),
-            None => Self::search(&sub, e),
+        let (groups, exact) = match self.profiles.binary_search_by_key(&m, |&(k, _)| k) {
+            Ok(at) => {
+                let Profile { sub, exact, .. } = &self.profiles[at].1;
+                best_set(sub, exact.as_ref(), e)
+            }
+            Err(_) => {
+                let sub = self.subgraph(m);
+                best_set(&sub, Exact::new(&sub).as_ref(), e)
+            }
         };
-        let witness = self.witness_of(&sub, groups);
-        let certified = profile.upper[e].min(self.upper(m, e));
-        // The witness is the simpler proof: where they differ by rounding, it is right.
+        let witness = self.witness(groups);
+        // The witness is the simpler proof: where it differs from the certificate by rounding, it is right.
         let lower = self.share(&witness.job_types);
-        let upper = if exact { lower } else { certified.max(lower) };
+        let upper = if exact { lower } else { self.upper(m, e).max(lower) };
         Some(Bracket { fastest_types: m, servers_left_out: e, lower, upper, exact, witness })
-    }
-
-    /// The best set that local search and branch and bound find, and whether it is proved best.
-    fn search(sub: &Subgraph, e: usize) -> (Vec<usize>, bool) {
-        let found = witness::search(sub, e);
-        match branch::search(sub, e, sub.cut_off(&found), &mut BRACKET_LOOKS.clone()) {
-            Search::IncumbentIsBest => (found, true),
-            Search::Best(_, groups) => (groups, true),
-            Search::Unfinished => (found, false),
-        }
     }
 
     /// The certificate of class `m` alone, without enumeration or neighbours: upper bounds on `delta_m(e)` for
@@ -293,16 +303,11 @@ impl<'a> Connectivity<'a> {
             return None;
         }
         let sub = self.subgraph(m);
-        Some(self.witness_of(&sub, witness::search(&sub, e)))
-    }
-
-    fn witness_of(&self, sub: &Subgraph, groups: Vec<usize>) -> Witness {
-        self.witness(groups.into_iter().flat_map(|g| sub.members[g].iter().copied()).collect())
+        Some(self.witness(sub.servers_of(&witness::search(&sub, e))))
     }
 
     /// What a set of servers cuts off, read off the fleet itself.
-    fn witness(&self, mut servers: Vec<ServerId>) -> Witness {
-        servers.sort_unstable();
+    fn witness(&self, servers: Vec<ServerId>) -> Witness {
         let graph = self.fleet.graph();
         let mut inside = vec![false; self.fleet.server_count()];
         servers.iter().for_each(|server| inside[server.index()] = true);

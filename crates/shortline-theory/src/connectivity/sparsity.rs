@@ -21,7 +21,7 @@ use rand::SeedableRng;
 use shortline_core::random::{Generator, below};
 use shortline_core::{Fleet, ServerId};
 
-use super::spectrum::largest_eigenvalue_bound;
+use super::deviation::norm_squared;
 use super::subgraph::Subgraph;
 use crate::TheoryError;
 use crate::max_flow::index;
@@ -76,7 +76,7 @@ pub struct SparsityBracket {
 }
 
 impl Sparsity {
-    /// Bounds the norm; witnesses are searched by [`Self::bracket`]. `O(240 edges)`.
+    /// Bounds the norm; witnesses are searched by [`Self::bracket`]. `O(200 edges)`.
     ///
     /// # Errors
     /// If rates are missing or all 0, or no server holds a job type.
@@ -125,27 +125,6 @@ impl Sparsity {
         let witness = set.servers();
         Some(SparsityBracket { servers, epsilon, lower, upper: self.upper(servers, epsilon).max(lower), witness })
     }
-}
-
-/// An upper bound on `(N/L) ||P - 1/N||^2`. Vectors that are constant on groups suffice, as `P` is too.
-fn norm_squared(sub: &Subgraph) -> f64 {
-    let n = sub.servers as f64;
-    let root: Vec<f64> = (0..sub.members.len()).map(|g| sub.size(g).sqrt()).collect();
-    let degrees: Vec<f64> = (0..sub.shares.len()).map(|port| sub.degree(port) as f64).collect();
-    let bound = largest_eigenvalue_bound(root.len(), sub.graph.edge_count(), |x, y| {
-        let mean: f64 = root.iter().zip(x).map(|(root, x)| root * x).sum::<f64>() / n;
-        y.fill(0.0);
-        let mut sum = 0.0;
-        for (port, &degree) in degrees.iter().enumerate() {
-            let row = sub.graph.row(port).iter().map(|&g| g as usize);
-            let image: f64 = row.clone().map(|g| root[g] * x[g]).sum::<f64>() / degree - mean;
-            let weighted = sub.shares[port] * image;
-            row.for_each(|g| y[g] += root[g] / degree * weighted);
-            sum += weighted;
-        }
-        y.iter_mut().zip(&root).for_each(|(y, root)| *y -= root / n * sum);
-    });
-    n * bound + 1e-10
 }
 
 /// A set of servers of fixed size.

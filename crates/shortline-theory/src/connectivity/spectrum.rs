@@ -13,7 +13,7 @@
 //! * **Large ones: one vector `z` of independent standard normals.** `<z, u>` is standard normal, below `eta` in size
 //!   with probability `<= eta sqrt(2 / pi)`, so `growth = |T_k(X) z| / eta` except with probability below
 //!   `eta = 1e-12` for each bound. `z` comes from a fixed seed, so that a fleet has one answer; the probability is over
-//!   that seed. Degree 200.
+//!   that seed. Degree 150.
 //!
 //! Both are within about 2 % of the eigenvalue, whatever lies below it: only `ln(growth) / k` enters.
 //!
@@ -29,7 +29,7 @@ const SCALE_STEPS: usize = 40;
 /// Up to this many operations for one step from all unit vectors they are all used.
 const LARGEST_FRAME: usize = 4_000_000;
 const FRAME_DEGREE: usize = 60;
-const NORMAL_DEGREE: usize = 200;
+const NORMAL_DEGREE: usize = 150;
 /// A standard normal is smaller than this with probability below `1e-12`.
 const ETA: f64 = 1e-12;
 /// An eigenvalue below this cannot be told from rounding.

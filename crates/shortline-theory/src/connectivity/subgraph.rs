@@ -109,6 +109,13 @@ impl Subgraph {
         self.members[group].len() as f64
     }
 
+    /// The servers of these groups, ascending.
+    pub(crate) fn servers_of(&self, groups: &[usize]) -> Vec<ServerId> {
+        let mut servers: Vec<ServerId> = groups.iter().flat_map(|&g| self.members[g].iter().copied()).collect();
+        servers.sort_unstable();
+        servers
+    }
+
     /// `|N(l)|` within these servers, by port.
     pub(crate) fn degree(&self, port: usize) -> usize {
         self.graph.row(port).iter().map(|&g| self.members[g as usize].len()).sum()

@@ -17,7 +17,7 @@ use crate::max_flow::index;
 /// Rounds of local search on a small graph.
 const ROUNDS: usize = 3_000;
 /// A round looks at every group; on large graphs this many looks are all there are.
-const LOOKS: usize = 100_000_000;
+const LOOKS: usize = 30_000_000;
 const SEED: u64 = 0x5eed_0f5b_ec72_a002;
 
 /// Groups of a set `I` of at least `e` servers; `e` is at most all servers.

@@ -7,8 +7,10 @@
 //!
 //! The routing probabilities come from a [`Rule`]; [`solve`] takes those of the named policies ([`PolicyRule`], written
 //! from the policies' definitions, not from the dispatcher). Stationary law: elimination without subtraction
-//! (Grassmann, Taksar, Heyman 1985) up to [`LARGEST_ELIMINATION`] states, Gauss-Seidel sweeps beyond; the residual is
-//! reported. Means follow by Little's law and, per job type in uniform fleets, from what an accepted job finds:
+//! (Grassmann, Taksar, Heyman 1985) up to [`LARGEST_ELIMINATION`] states, Gauss-Seidel sweeps beyond, for chains of counts
+//! (up to [`LARGEST_COUNT_CHAIN`] states) with an aggregation step; the residual is reported. It says how far the law is
+//! from stationary, not how far the means are from exact: where both methods were compared the relative error of means
+//! was below a thousand times the residual. Means follow by Little's law and, per job type in uniform fleets, from what an accepted job finds:
 //! behind `n` jobs at a server with `c` slots it waits `(n - c + 1)^+ / (c mu)` and is served `1 / mu`.
 //!
 //! ```
@@ -29,6 +31,7 @@
 //! ```
 
 mod chain;
+mod counts;
 mod rules;
 mod stationary;
 
@@ -39,11 +42,15 @@ use shortline_core::{Fleet, JobTypeId, ServerId};
 use crate::TheoryError;
 use crate::reduced::arrival_rates;
 use chain::{Chain, Event, State, System};
+use counts::{CountChain, Shape};
 pub use rules::{PolicyRule, Rule};
 pub use stationary::LARGEST_ELIMINATION;
 
-/// Most states that a chain is built with.
+/// Most states that a chain is built with whose states keep job types or lines in front.
 pub const LARGEST_CHAIN: usize = 200_000;
+
+/// Most states of a chain of counts: uniform fleets without lines in front. `8 (servers + 2)` bytes each.
+pub const LARGEST_COUNT_CHAIN: usize = 5_000_000;
 
 /// What happens to some of the jobs in the long run. Times and `fraction_waiting` are of accepted jobs; NaN where no
 /// job is ever accepted.
@@ -99,7 +106,8 @@ pub struct Exact {
 /// `blocking_probability` shows what the truncation leaves out. `None` refuses unbounded ones.
 ///
 /// # Errors
-/// If rates are missing, the chain would have more than [`LARGEST_CHAIN`] states, or the fleet is not Markovian: sizes
+/// If rates are missing, the chain would have more than [`LARGEST_CHAIN`] (of counts:
+/// [`LARGEST_COUNT_CHAIN`]) states, or the fleet is not Markovian: sizes
 /// not exponential, arrivals not Poisson, processor sharing, failures, delayed information, a time limit in line, or
 /// (with `truncate_at = None`) unbounded buffers.
 pub fn solve(fleet: &Fleet, policy: PolicySpec, truncate_at: Option<u32>) -> Result<Exact, TheoryError> {
@@ -134,6 +142,21 @@ fn solve_system(
         longest_line: if waits { limit(fleet.settings().lines.size)? as usize } else { 0 },
         keeps_types: !fleet.is_uniform(),
     };
+    if !system.keeps_types && system.longest_line == 0 {
+        let too_large = |value| TheoryError::TooLarge {
+            what: "states of the exact chain",
+            value,
+            limit: LARGEST_COUNT_CHAIN,
+            remedy: "take fewer servers or shorter buffers, or simulate",
+        };
+        let shape = Shape::new(&system.room, LARGEST_COUNT_CHAIN).map_err(too_large)?;
+        if shape.states > LARGEST_ELIMINATION {
+            let states = shape.states;
+            let chain = CountChain::new(&system, shape);
+            let (law, residual) = chain.solve()?;
+            return Ok(chain.tally(&law).finish(states, residual));
+        }
+    }
     let chain = Chain::explore(&system, LARGEST_CHAIN)?;
     let (law, residual) = stationary::solve(&chain.generator)?;
     Ok(Tally::new(&system).over(&chain.states, &law).finish(chain.states.len(), residual))
@@ -186,6 +209,44 @@ struct JobSums {
     at_servers: f64,
 }
 
+impl JobSums {
+    /// One thing that happens to jobs of this type at this rate.
+    fn count(&mut self, fleet: &Fleet, event: Event, rate: f64) {
+        match event {
+            Event::Completed => {}
+            Event::Blocked { .. } => self.blocked += rate,
+            Event::JoinedLine { .. } => {
+                self.accepted += rate;
+                self.waiting += rate;
+            }
+            Event::JoinedServer { job_type, server, ahead, from_line } => {
+                let slots = fleet.slots(ServerId::new(server)) as usize;
+                let service = 1.0 / fleet.service_rate(JobTypeId::new(job_type), ServerId::new(server));
+                let must_wait = (ahead + 1).saturating_sub(slots);
+                self.service += rate * service;
+                self.time_at_server += rate * service * (1.0 + must_wait as f64 / slots as f64);
+                if !from_line {
+                    self.accepted += rate;
+                    self.waiting += if must_wait > 0 { rate } else { 0.0 };
+                }
+            }
+        }
+    }
+
+    /// The same of `factor` times as many jobs.
+    fn times(&self, factor: f64) -> Self {
+        Self {
+            blocked: self.blocked * factor,
+            accepted: self.accepted * factor,
+            waiting: self.waiting * factor,
+            time_at_server: self.time_at_server * factor,
+            service: self.service * factor,
+            in_front: self.in_front * factor,
+            at_servers: self.at_servers * factor,
+        }
+    }
+}
+
 impl<'a> Tally<'a> {
     fn new(system: &'a System<'a>) -> Self {
         let servers = system.room.len();
@@ -209,11 +270,7 @@ impl<'a> Tally<'a> {
 
     fn count_jobs(&mut self, state: &State, probability: f64) {
         for (r, jobs) in state.servers.iter().enumerate() {
-            for at_least in &mut self.at_least[r][..jobs.len()] {
-                *at_least += probability;
-            }
-            let slots = self.system.fleet.slots(ServerId::new(r)) as usize;
-            self.busy_slots[r] += probability * jobs.len().min(slots) as f64;
+            self.count_server(r, jobs.len(), probability);
             for &l in jobs {
                 self.per_job_type[usize::from(l)].at_servers += probability;
             }
@@ -223,28 +280,22 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn count_event(&mut self, event: Event, rate: f64) {
-        let fleet = self.system.fleet;
-        match event {
-            Event::Blocked { job_type } => self.per_job_type[job_type].blocked += rate,
-            Event::JoinedLine { job_type } => {
-                self.per_job_type[job_type].accepted += rate;
-                self.per_job_type[job_type].waiting += rate;
-            }
-            Event::JoinedServer { job_type, server, ahead, from_line } => {
-                let sums = &mut self.per_job_type[job_type];
-                let slots = fleet.slots(ServerId::new(server)) as usize;
-                let service = 1.0 / fleet.service_rate(JobTypeId::new(job_type), ServerId::new(server));
-                let must_wait = (ahead + 1).saturating_sub(slots);
-                sums.service += rate * service;
-                sums.time_at_server += rate * service * (1.0 + must_wait as f64 / slots as f64);
-                if !from_line {
-                    sums.accepted += rate;
-                    sums.waiting += if must_wait > 0 { rate } else { 0.0 };
-                }
-            }
-            Event::Completed => {}
+    fn count_server(&mut self, server: usize, jobs: usize, probability: f64) {
+        for at_least in &mut self.at_least[server][..jobs] {
+            *at_least += probability;
         }
+        let slots = self.system.fleet.slots(ServerId::new(server)) as usize;
+        self.busy_slots[server] += probability * jobs.min(slots) as f64;
+    }
+
+    fn count_event(&mut self, event: Event, rate: f64) {
+        let job_type = match event {
+            Event::Blocked { job_type } | Event::JoinedLine { job_type } | Event::JoinedServer { job_type, .. } => {
+                job_type
+            }
+            Event::Completed => return,
+        };
+        self.per_job_type[job_type].count(self.system.fleet, event, rate);
     }
 
     fn finish(self, states: usize, residual: f64) -> Exact {
@@ -333,6 +384,29 @@ mod tests {
         let system = system(&fleet, &rule, 0);
         assert_eq!(Chain::explore(&system, 27).unwrap().states.len(), 27);
         assert!(matches!(Chain::explore(&system, 26), Err(TheoryError::TooLarge { limit: 26, .. })));
+    }
+
+    #[test]
+    fn sweeps_with_aggregation_agree_with_elimination() {
+        let names = "random,jsq,jfsq,jiq,jsq(2),jsq(1,1),sed,nq,split";
+        for policy in PolicySpec::parse_list(names).unwrap() {
+            let fleet = fleet(4, 4, 3);
+            let rule = PolicyRule::new(&fleet, policy).unwrap();
+            let system = system(&fleet, &rule, 0);
+            let chain = Chain::explore(&system, 1_000).unwrap();
+            let (law, residual) = stationary::solve(&chain.generator).unwrap();
+            let exact = Tally::new(&system).over(&chain.states, &law).finish(chain.states.len(), residual);
+            let counts = CountChain::new(&system, Shape::new(&system.room, 1_000).unwrap());
+            let (law, residual) = counts.solve().unwrap();
+            let swept = counts.tally(&law).finish(chain.states.len(), residual);
+            let pairs = exact.per_job_type.iter().zip(&swept.per_job_type).chain([(&exact.all, &swept.all)]);
+            for (a, b) in pairs {
+                let near = |a: f64, b: f64| (a - b).abs() <= 1e3 * residual * a.abs();
+                assert!(near(a.mean_jobs, b.mean_jobs), "{policy}: {a:?} {b:?}");
+                assert!(near(a.blocking_probability, b.blocking_probability), "{policy}: {a:?} {b:?}");
+                assert!(near(a.fraction_waiting, b.fraction_waiting), "{policy}: {a:?} {b:?}");
+            }
+        }
     }
 
     #[test]

@@ -17,6 +17,12 @@ pub trait Rule {
     ///
     /// `jobs` and `room` are by server id; `room` is the most jobs that a server may hold.
     fn places(&self, jobs: &[u32], room: &[u32], job_type: JobTypeId) -> Vec<(ServerId, f64)>;
+
+    /// A job type for which [`places`](Self::places) is always the same, so that it is asked only once; `job_type` itself
+    /// if that is not known.
+    fn alike(&self, job_type: JobTypeId) -> JobTypeId {
+        job_type
+    }
 }
 
 /// A named policy as a [`Rule`].
@@ -29,7 +35,7 @@ pub struct PolicyRule {
 }
 
 /// A compatible server as the rule sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct Candidate {
     server: ServerId,
     slots: u32,
@@ -102,6 +108,11 @@ impl Rule for PolicyRule {
         };
         let admitted = chosen.into_iter().filter(|(c, probability)| view.has_room(c) && *probability > 0.0);
         admitted.map(|(c, probability)| (c.server, probability)).collect()
+    }
+
+    fn alike(&self, job_type: JobTypeId) -> JobTypeId {
+        let row = &self.rows[job_type.index()];
+        self.rows.iter().position(|other| other == row).map_or(job_type, JobTypeId::new)
     }
 }
 

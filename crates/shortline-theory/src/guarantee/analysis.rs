@@ -13,7 +13,7 @@ use super::system::System;
 use super::waiting::Waiting;
 use super::{Profile, Theorem};
 
-/// The best waiting jobs are known to is this part of the servers: more effort would not show.
+/// Fewer waiting jobs per server, and a smaller blocking probability, are not worth an effort.
 const NEGLIGIBLE: f64 = 1e-9;
 
 /// A bound on the blocking probability of job types that have a server, and where it comes from.
@@ -67,7 +67,7 @@ impl Analysis {
         let mut blocking = Blocking { probability, theorem, m: shares.m, e: shares.spare };
         let mut waiting = system.arrivals_per_s * probability * system.all().longest_wait_s;
         let mut deep = None;
-        let is_worth_more = waiting > NEGLIGIBLE * system.all().servers as f64;
+        let is_worth_more = waiting / system.all().servers as f64 > NEGLIGIBLE || probability > NEGLIGIBLE;
         if class == PolicyClass::JoinFastestShortest && is_worth_more {
             let queues = DeepQueues::new(&system, probability);
             blocking.improve(queues.blocking(), Theorem::DeepQueues, queues.m, queues.e);
@@ -185,6 +185,113 @@ impl Blocking {
     fn improve(&mut self, probability: f64, theorem: Theorem, m: usize, e: usize) {
         if probability < self.probability {
             *self = Self { probability, theorem, m, e };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use shortline_core::fleet::{
+        ArrivalRates, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Settings, Speed,
+    };
+    use shortline_core::graph::Edges;
+    use shortline_core::policy::PolicySpec;
+    use shortline_core::random::Generator;
+
+    use super::*;
+    use crate::exact;
+    use crate::guarantee::scope::Class;
+
+    /// 7 servers of 7 speeds, fastest first; three job types on random servers, as bit masks.
+    fn seven_speeds(rng: &mut Generator) -> (Fleet, Vec<(f64, u32)>) {
+        let names = |base: String| Names { base, count: None };
+        let rate = |i: i32| 2.0 * 0.8_f64.powi(i);
+        let server_type = |i: i32| ServerTypeParts { name: format!("t{i}"), speed: Speed::Rate(rate(i)), slots: 1 };
+        let server = |i: usize| ServerParts {
+            names: names(format!("s{i}")),
+            server_type: i,
+            buffer: Some(if i % 3 == 0 { 2 } else { 1 }),
+            addresses: vec![],
+        };
+        // The first job type is on every server, so that each has a job type.
+        let rows: Vec<(f64, u32)> = [127, rng.random_range(1..128), rng.random_range(1..128)]
+            .into_iter()
+            .map(|row| (rng.random_range(0.1..2.5), row))
+            .collect();
+        let job_type = |(i, row): (usize, &(f64, u32))| JobTypeParts {
+            names: names(format!("j{i}")),
+            arrivals: ArrivalRates::Each(row.0),
+            size: 1.0,
+        };
+        let fleet = Fleet::new(FleetParts {
+            name: String::new(),
+            server_types: (0..7).map(server_type).collect(),
+            servers: (0..7).map(server).collect(),
+            job_types: rows.iter().enumerate().map(job_type).collect(),
+            rates: vec![],
+            edges: Edges::from_rows(
+                rows.iter().map(|row| (0..7).filter(|r| row.1 >> r & 1 == 1).collect::<Vec<u32>>()),
+            ),
+            settings: Settings::default(),
+        });
+        (fleet.expect("the fleet is right"), rows)
+    }
+
+    /// `delta_m(i)` by enumeration; class `m` is server `m - 1`.
+    fn delta(rows: &[(f64, u32)], m: usize, i: usize) -> f64 {
+        let total: f64 = rows.iter().map(|row| row.0).sum();
+        let isolated = |set: u32| rows.iter().filter(|row| row.1 & set == 0).map(|row| row.0).sum::<f64>() / total;
+        (0..1_u32 << m).filter(|set| set.count_ones() as usize >= i).map(isolated).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn bounds_through_a_selection_of_speeds_are_above_exact_chains() {
+        let rng = &mut Generator::seed_from_u64(5);
+        let mut selected = 0;
+        for _ in 0..60 {
+            let (fleet, rows) = seven_speeds(rng);
+            let numbers = Numbers::of(&fleet).expect("the fleet is in scope");
+            let effort = Effort { most_sets: 5, ..Effort::thorough(7) };
+            for (policy, class) in
+                [(PolicySpec::Jfiq, PolicyClass::FastestIdle), (PolicySpec::Jfsq, PolicyClass::JoinFastestShortest)]
+            {
+                let bounds = Analysis::of(&numbers, class, &|m, i| delta(&rows, m, i), effort);
+                let exact = exact::solve(&fleet, policy, None).expect("the chain is small");
+                let pairs = [
+                    (exact.all.blocking_probability, bounds.blocking_probability()),
+                    (exact.all.mean_jobs, bounds.jobs().mean_jobs),
+                    (exact.all.mean_response_s, bounds.jobs().mean_response_s),
+                ];
+                assert!(pairs.iter().all(|(exact, bound)| *exact <= bound * (1.0 + 1e-9)), "{rows:?}: {pairs:?}");
+                for m in bounds.fast_sets() {
+                    let idle: f64 = exact.per_server[..m].iter().map(|server| 1.0 - server.utilisation).sum();
+                    assert!(idle <= bounds.mean_idle(m).unwrap() * (1.0 + 1e-9));
+                }
+                selected += usize::from(bounds.fast_sets().count() < 6);
+            }
+        }
+        assert!(selected >= 100, "{selected}");
+    }
+
+    #[test]
+    fn a_selection_of_speeds_costs_little() {
+        let class = |i: u32| {
+            let rate_per_s = 1.0 - f64::from(i) / 40.0;
+            Class { rate_per_s, servers: 8, smallest_buffer: 3, largest_buffer: 3, places: 24.0 }
+        };
+        let classes: Vec<Class> = (0..30).map(class).collect();
+        let capacity: f64 = classes.iter().map(|class| 8.0 * class.rate_per_s).sum();
+        for load in [0.1, 0.3, 0.5, 0.7, 0.9] {
+            let classes = classes.clone();
+            let arrivals_per_s = load * capacity;
+            let numbers = Numbers { arrivals_per_s, without_server: 0.0, classes, busiest_per_s: load };
+            let jobs = |most_sets| {
+                let effort = Effort { most_sets, ..Effort::thorough(240) };
+                let profile = |_: usize, i: usize| (-0.2 * i as f64).exp();
+                Analysis::of(&numbers, PolicyClass::JoinFastestShortest, &profile, effort).jobs().mean_jobs
+            };
+            assert!(jobs(8) < 1.3 * jobs(30), "load {load}: {} {}", jobs(8), jobs(30));
         }
     }
 }

@@ -18,6 +18,8 @@
 //! `(j - 1)(n - e + 1)` jobs wait. Where buffers differ, `j` is replaced by the smallest buffer of `R_m` if that is less: full
 //! servers hold at least so many. Proof in the book, chapter "Guarantee". Logarithms throughout.
 
+use std::ops::RangeInclusive;
+
 use super::search::spread;
 use super::system::{FastSet, System};
 
@@ -27,6 +29,8 @@ const DEEPEST: usize = 64;
 const PARTS: [f64; 14] = [0.01, 0.03, 0.07, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.94, 0.98];
 /// Larger `theta` would leave the range of numbers.
 const WIDEST: f64 = 300.0;
+/// Blocks of slopes double in length after about so many of them.
+const STEPS_PER_DOUBLING: usize = 512;
 /// Slopes below this make no difference.
 const FLAT: f64 = 1e-250;
 
@@ -62,9 +66,9 @@ impl DeepQueues {
         if set.delta[e] >= self.shares[0] {
             return;
         }
-        for part in PARTS {
+        for part in PARTS.iter().step_by(system.effort.theta_step) {
             let theta = part * widest;
-            let log_r = log_r(system, set, e, theta);
+            let log_r = log_r(system, set, e, theta, STEPS_PER_DOUBLING, |_, _| ());
             for j in 1..=self.shares.len() {
                 let level = j.min(set.smallest_buffer as usize);
                 let exponent = ((level - 1) as f64 * (set.servers - e + 1) as f64 + 1.0) * theta;
@@ -93,7 +97,20 @@ impl DeepQueues {
 }
 
 /// `ln R`, the least over the stops; infinite if there is none.
-fn log_r(system: &System, set: &FastSet, e: usize, theta: f64) -> f64 {
+///
+/// A slope may be held over a block of servers as long as the recursion, with the block's first `delta` and least capacity,
+/// would not raise it: larger slopes `s(i + 1)` drain more. Blocks grow with the distance from `e`, so that the number of steps
+/// grows with the logarithm of the fleet.
+///
+/// `held` is told each block and its slope.
+fn log_r(
+    system: &System,
+    set: &FastSet,
+    e: usize,
+    theta: f64,
+    steps_per_doubling: usize,
+    mut held: impl FnMut(RangeInclusive<usize>, f64),
+) -> f64 {
     let arrivals = system.arrivals_per_s;
     let log_kappa = (set.left[e - 1] / arrivals * -(-theta).exp_m1() - theta.exp_m1()).ln();
     if log_kappa.is_nan() {
@@ -101,19 +118,19 @@ fn log_r(system: &System, set: &FastSet, e: usize, theta: f64) -> f64 {
     }
     let mut best = f64::INFINITY;
     let (mut slope, mut phi) = (1.0_f64, 0.0);
-    for i in e..=set.servers {
+    let mut i = e;
+    while i <= set.servers {
+        let block = 1 + (i - e) / steps_per_doubling;
         // B_i / Lambda, and the difference of exponentials without cancellation.
-        let steep = (theta * slope).exp() * (theta * (1.0 - slope)).exp_m1();
-        let b = (theta * slope).exp_m1() + set.delta[i] * steep;
-        let wait = if set.longest_wait_s > 0.0 {
-            arrivals * b * set.longest_wait_s / ((-theta).exp() * (theta * (1.0 - slope)).exp_m1())
-        } else {
-            0.0
-        };
+        let steep = (theta * (1.0 - slope)).exp_m1();
+        let b = (theta * slope).exp_m1() + set.delta[i] * (theta * slope).exp() * steep;
+        let wait =
+            if set.longest_wait_s > 0.0 { arrivals * b * set.longest_wait_s / ((-theta).exp() * steep) } else { 0.0 };
         if wait.is_finite() {
             best = best.min(b.ln() - log_kappa + theta * (wait - phi));
         }
-        let drained = b * arrivals / set.left[i];
+        let last = (i + block - 1).min(set.servers);
+        let drained = b * arrivals / set.left[last];
         if drained >= 1.0 || drained.is_nan() || slope < FLAT {
             return best;
         }
@@ -121,8 +138,46 @@ fn log_r(system: &System, set: &FastSet, e: usize, theta: f64) -> f64 {
         if next > slope {
             return best;
         }
+        held(i..=last, slope);
+        phi += slope * (last - i) as f64 + next;
         slope = next;
-        phi += slope;
+        i = last + 1;
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guarantee::scope::{Class, Numbers};
+    use crate::guarantee::search::Effort;
+
+    #[test]
+    fn slopes_held_over_blocks_satisfy_the_theorem_at_every_server() {
+        let class = |rate_per_s, servers: usize| {
+            let places = 3.0 * servers as f64;
+            Class { rate_per_s, servers, smallest_buffer: 3, largest_buffer: 3, places }
+        };
+        let classes = vec![class(1.0, 500), class(0.5, 1_500)];
+        let numbers = Numbers { arrivals_per_s: 1_000.0, without_server: 0.0, classes, busiest_per_s: 0.5 };
+        let profile = |_: usize, i: usize| 1e-3 + (-0.01 * i as f64).exp();
+        let system = System::new(&numbers, &profile, Effort::thorough(2_000));
+        let set = system.all();
+        let mut longest = 0;
+        for (e, theta) in [1, 10, 100].into_iter().flat_map(|e| [0.01, 0.05, 0.1, 0.15].map(|theta| (e, theta))) {
+            let mut slopes = Vec::new();
+            log_r(&system, set, e, theta, 16, |block, slope| {
+                longest = longest.max(block.clone().count());
+                slopes.extend(block.map(|_| slope));
+            });
+            for (i, pair) in (e..).zip(slopes.windows(2)) {
+                let (steep, flat) = ((theta * pair[0]).exp(), (theta * pair[1]).exp());
+                let b = system.arrivals_per_s * ((steep - 1.0) + set.delta[i] * (theta.exp() - steep));
+                let drained = set.left[i] * (1.0 - 1.0 / flat);
+                assert!(b <= drained * (1.0 + 1e-9), "e {e} theta {theta} i {i}: {b} {drained}");
+                assert!(pair[1] <= pair[0], "e {e} theta {theta} i {i}");
+            }
+        }
+        assert!(longest > 5, "{longest}");
+    }
 }

@@ -17,6 +17,8 @@ use super::system::{FastSet, System};
 pub(super) struct Idle {
     /// Entry `f` is `E(Z_m - f)^+`, `f = 0..=n_m`.
     excess: Vec<f64>,
+    /// `n_m - E[Z_m]`.
+    mean_busy: f64,
 }
 
 impl Idle {
@@ -33,18 +35,24 @@ impl Idle {
         let top = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         weights.iter_mut().for_each(|w| *w = (*w - top).exp());
         let total: f64 = weights.iter().sum();
+        let mean_busy = weights.iter().rev().enumerate().map(|(busy, w)| busy as f64 * w).sum::<f64>() / total;
         let mut excess = vec![0.0; n + 1];
         let mut above = 0.0;
         for f in (0..n).rev() {
             above += weights[f + 1] / total;
             excess[f] = excess[f + 1] + above;
         }
-        Self { excess }
+        Self { excess, mean_busy }
     }
 
     /// `E[Z_m] >= E[X_m]`.
     pub(super) fn mean(&self) -> f64 {
         self.excess[0]
+    }
+
+    /// `n_m - E[Z_m]`, at most the mean number of busy servers in `R_m`; without cancellation.
+    pub(super) fn mean_busy(&self) -> f64 {
+        self.mean_busy
     }
 
     /// `E(Z_m - f)^+ >= E(X_m - f)^+`.

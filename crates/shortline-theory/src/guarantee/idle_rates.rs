@@ -34,8 +34,7 @@ impl IdleRates {
     pub(super) fn choices(system: &System, idle: &[Idle], t: usize) -> Vec<Self> {
         let set = &system.sets[t];
         let mut choices = vec![Self::PLAIN];
-        let qualities = QUALITY.iter().step_by(system.effort.quality_step);
-        for quality in qualities.filter(|_| t > 0) {
+        for quality in QUALITY.iter().step_by(system.effort.quality_step).filter(|_| t > 0) {
             let mut choice = Self { each_per_s: set.next_after_previous_per_s, offset_per_s: 0.0, excess_per_s: 0.0 };
             for (s, idle) in idle[..t].iter().enumerate() {
                 let weight = system.fall(s);

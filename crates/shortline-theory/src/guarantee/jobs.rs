@@ -9,6 +9,9 @@
 //!
 //! `T <= max(A / Lambda, (A - Lambda p / mu_k) / (Lambda (1 - p)))`.
 //!
+//! `R_m` for `m` that are not tabulated: at least as many of its servers are busy as in the tabulated set before it, and as
+//! in the one after it less the servers between.
+//!
 //! Why: an identity for the busy servers, given what the classes complete per second; the last step because a quotient of
 //! linear functions of `p_block` is monotone. Proof in the book, chapter "Guarantee". The paper's `K` is not needed in the
 //! proof; `k` is chosen to make `T` smallest.
@@ -49,17 +52,26 @@ fn around(system: &System, idle: &[Idle], shares: &Shares, t: usize, waiting: f6
     let arrivals = system.arrivals_per_s;
     let k = system.sets[t].m;
     let mu = system.rates[k - 1];
-    let before: f64 = (0..t).map(|s| system.fall(s) / mu * idle[s].mean()).sum();
-    // Classes between the set before and k: their idle servers are no more than those of R_k.
-    let fall = system.sets[t].next_after_previous_per_s - mu;
-    let own = if fall > 0.0 { fall / mu * idle[t].mean() } else { 0.0 };
     let rate = |s: usize| system.sets[s].slowest_per_s;
     let slower = |s: usize| arrivals * shares.by_set[s] * (1.0 / rate(s + 1) - 1.0 / rate(s));
-    let busy = system.busy_if_first_classes_are_full(k);
-    let idle = before + own;
     let slower = (t..system.sets.len() - 1).map(slower).fold(0.0, |sum, jobs| sum + jobs);
-    let mean_jobs = busy + idle + slower + waiting;
+    let busy = system.busy_if_first_classes_are_full(k);
+    let busy_and_idle = (arrivals - relief(system, idle, k)) / mu;
+    let mean_jobs = busy_and_idle + slower + waiting;
     let with_losses = (mean_jobs - arrivals * blocking / mu) / (arrivals * (1.0 - blocking));
     let mean_response_s = if blocking < 1.0 { (mean_jobs / arrivals).max(with_losses) } else { f64::INFINITY };
-    JobTerms { k, busy, idle, slower, waiting, mean_jobs, mean_response_s }
+    JobTerms { k, busy, idle: busy_and_idle - busy, slower, waiting, mean_jobs, mean_response_s }
+}
+
+/// `sum over m < k of (mu_m - mu_(m+1)) E[busy in R_m]`, at least. With it the first two terms of `A` are
+/// `(Lambda - relief) / mu_k`: the same sum, but not a small difference of large numbers at small loads.
+fn relief(system: &System, idle: &[Idle], k: usize) -> f64 {
+    let busy_in = |m: usize| {
+        let above = system.sets.partition_point(|set| set.m < m);
+        let set = &system.sets[above];
+        let missing = (set.servers - system.ends[m - 1]) as f64;
+        let below = if missing > 0.0 && above > 0 { idle[above - 1].mean_busy() } else { 0.0 };
+        below.max(idle[above].mean_busy() - missing)
+    };
+    (1..k).map(|m| (system.rates[m - 1] - system.rates[m]) * busy_in(m)).sum()
 }

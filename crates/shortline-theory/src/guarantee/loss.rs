@@ -67,16 +67,19 @@ impl Shares {
     /// The bounds for the sets from `sets[first]` on; shares before it are taken to be 1.
     pub(super) fn new(system: &System, idle: &[Idle], first: usize) -> Self {
         let mut best = (1.0, system.all().m, 0);
-        let mut solutions: Vec<Vec<Solution>> = vec![vec![]; system.sets.len()];
-        for t in first..system.sets.len() {
-            let set = &system.sets[t];
+        let mut solutions: Vec<Vec<Solution>> = vec![vec![]; first];
+        for (t, set) in system.sets.iter().enumerate().skip(first) {
+            let mut of_set: Vec<Solution> = Vec::new();
             for rates in IdleRates::choices(system, idle, t) {
-                let Some(solution) = solve(system, set, &rates) else { continue };
+                // A solution with a larger z cannot be the best: z alone is part of every share.
+                let known = of_set.iter().map(|solution| solution.share(best.0)).fold(1.0, f64::min);
+                let Some(solution) = solve(system, set, &rates, known) else { continue };
                 if solution.own_share() < best.0 {
                     best = (solution.own_share(), set.m, solution.spare);
                 }
-                solutions[t].push(solution);
+                of_set.push(solution);
             }
+            solutions.push(of_set);
         }
         let mut least: f64 = 1.0;
         let by_set = solutions.iter().map(|solutions| {
@@ -99,9 +102,9 @@ impl Shares {
     }
 }
 
-fn solve(system: &System, set: &FastSet, rates: &IdleRates) -> Option<Solution> {
+fn solve(system: &System, set: &FastSet, rates: &IdleRates, most_z: f64) -> Option<Solution> {
     let ratios = rates.ratios(set, system.arrivals_per_s);
-    let (z, (tau, spare)) = smallest(system.effort.accuracy, |z| trial(set, &ratios, z))?;
+    let (z, (tau, spare)) = smallest(system.effort, most_z, |z| trial(set, &ratios, z))?;
     let excess = rates.excess_per_s / system.arrivals_per_s;
     Some(Solution { z, tau, excess, waits: set.has_waiting_places(), spare })
 }
@@ -110,11 +113,10 @@ fn solve(system: &System, set: &FastSet, rates: &IdleRates) -> Option<Solution> 
 fn trial(set: &FastSet, ratios: &[f64], z: f64) -> Option<(f64, usize)> {
     let mut u = (1.0 - z) * ratios[0];
     let mut tau = u;
-    for i in 1..=set.servers {
-        let delta = set.delta[i];
+    for ((i, &delta), ratio) in set.delta.iter().enumerate().zip(ratios).skip(1) {
         let excess = u + delta * (1.0 - u).max(0.0) - z;
         if excess > 0.0 {
-            u = excess * ratios[i];
+            u = excess * ratio;
             if u == f64::INFINITY {
                 return None;
             }

@@ -17,6 +17,9 @@
 use super::search::spread;
 use super::system::{FastSet, System};
 
+/// Allowance for the rounding of a sum, relative to its largest terms.
+const ROUNDING: f64 = 16.0 * f64::EPSILON;
+
 /// Parts 1 and 2 for one `m` and `e`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SimpleBound {
@@ -109,6 +112,9 @@ fn jobs_around(system: &System, t: usize) -> Option<(f64, f64)> {
     };
     let faster: f64 = (0..t).map(|s| system.fall(s) * idle_of(&system.sets[s])).sum();
     let own = (set.next_after_previous_per_s - set.slowest_per_s) * idle_of(set);
-    let jobs = system.busy_if_first_classes_are_full(set.m) + (faster + own) / set.slowest_per_s + simple.extra_jobs;
+    let (busy, idle) = (system.busy_if_first_classes_are_full(set.m), (faster + own) / set.slowest_per_s);
+    // At small loads these two almost cancel: rounding must not make the bound too small.
+    let rounding = ROUNDING * (set.servers as f64 + busy.abs() + idle);
+    let jobs = busy + idle + simple.extra_jobs + rounding;
     Some((jobs, jobs / (system.arrivals_per_s * (1.0 - simple.chi))))
 }

@@ -11,10 +11,6 @@ use super::Profile;
 use super::scope::Numbers;
 use super::search::Effort;
 
-/// Most classes that are tabulated, and how many table entries there may be beyond six classes.
-const MOST_SETS: usize = 24;
-const MOST_ENTRIES: usize = 4_000_000;
-
 /// `R_m`.
 #[derive(Clone, Debug)]
 pub(super) struct FastSet {
@@ -88,7 +84,7 @@ impl System {
         let needed = capacity.iter().position(|&g| g > arrivals);
         let k = needed.unwrap_or(classes.len() - 1) + 1;
 
-        let selection = selection(classes.len(), k, numbers.servers());
+        let selection = selection(classes.len(), k, effort.most_sets);
         let before = |i: usize| if i == 0 { 0 } else { selection[i - 1] };
         let sets = (0..selection.len()).map(|i| fast_set(numbers, &ends, selection[i], before(i), profile));
         let buffers: Vec<u32> = classes.iter().map(|class| class.largest_buffer).collect();
@@ -156,8 +152,7 @@ fn running<T: Copy>(values: impl Iterator<Item = T>, start: T, add: impl Fn(T, T
 }
 
 /// The `m` to tabulate, ascending: all, or `K - 1`, `K`, `K + 1`, `M` and evenly spaced ones.
-fn selection(classes: usize, k: usize, servers: usize) -> Vec<usize> {
-    let most = (MOST_ENTRIES / servers.max(1)).clamp(6, MOST_SETS);
+fn selection(classes: usize, k: usize, most: usize) -> Vec<usize> {
     if classes <= most {
         return (1..=classes).collect();
     }

@@ -5,10 +5,10 @@ use std::fmt;
 use super::Profile;
 use super::analysis::Analysis;
 use super::scope::{Numbers, PolicyClass};
-use super::search::Effort;
+use super::search::{Effort, LARGE};
 
-/// No larger fleet is tried, unless the fleet itself is: then four times its size.
-const LARGEST_TRIED: usize = 65_536;
+/// No larger fleet is tried; but up to four times its own size.
+const LARGEST_TRIED: usize = 16_384;
 
 /// Which bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,8 @@ pub struct Vacuous {
     pub quantity: &'static str,
     /// The term that does it.
     pub cause: Cause,
-    /// What would mend it, each by itself. Found by trying; empty if nothing within reach does.
+    /// What would mend it, each by itself. Found by trying, with less effort than the bounds themselves: it is enough, a
+    /// little less might do. Empty if nothing within reach does.
     pub mends: Vec<Mend>,
 }
 
@@ -50,27 +51,40 @@ pub enum Cause {
 /// A change that would give a guarantee.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Mend {
-    /// At most this offered load, in hundredths.
+    /// At most this offered load, in hundredths; in twentieths for more than 100,000 servers.
     Load(f64),
-    /// This many servers, of the same kinds in the same parts, at the same load, and as well connected: the same share of
-    /// arrivals without an idle server when the same part of the servers is idle.
+    /// This many servers, of the same kinds in the same parts, at the same load, and as well connected: with `k` times the
+    /// servers, `delta_m(i)` no larger than `delta_m(ceil(i / k))` is now.
     Servers(usize),
     /// All `delta_m(i)`, `i >= 1`, times this factor: job types on more servers.
     Connectivity(f64),
+    /// At most this offered load, and every job type on every server; named where no change by itself would do.
+    LoadOnCompleteGraph(f64),
 }
 
 impl fmt::Display for Vacuous {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, trivial) = (rounded(self.value), rounded(self.trivial));
+        let what = self.quantity;
         write!(
             f,
-            "vacuous at this size: {} is only bounded by {:.4}, and {:.4} holds anyway; ",
-            self.quantity, self.value, self.trivial
+            "vacuous at this size: {what} is only bounded by {value}, and {trivial} holds anyway; {}",
+            self.cause
         )?;
-        write!(f, "{}", self.cause)?;
         for (i, mend) in self.mends.iter().enumerate() {
             write!(f, "{}{mend}", if i == 0 { "; what would do: " } else { ", or " })?;
         }
         Ok(())
+    }
+}
+
+/// About four digits.
+fn rounded(x: f64) -> String {
+    match x.abs() {
+        size if !(1e-3..1e6).contains(&size) => format!("{x:.3e}"),
+        size if size >= 1_000.0 => format!("{x:.0}"),
+        size if size >= 10.0 => format!("{x:.1}"),
+        _ => format!("{x:.4}"),
     }
 }
 
@@ -97,6 +111,7 @@ impl fmt::Display for Mend {
                 write!(f, "delta times {factor} (job types on more servers)")
             }
             Self::Connectivity(_) => f.write_str("every job type on every server"),
+            Self::LoadOnCompleteGraph(load) => write!(f, "load <= {load:.2} with every job type on every server"),
         }
     }
 }
@@ -125,7 +140,7 @@ pub(super) fn check(
 ) -> Option<Vacuous> {
     let (value, trivial_value, quantity) = trivial(analysis, part)?;
     let says = |numbers: &Numbers, profile: Profile<'_>| {
-        trivial(&Analysis::of(numbers, class, profile, Effort::QUICK), part).is_none()
+        trivial(&Analysis::of(numbers, class, profile, Effort::quick(numbers.servers())), part).is_none()
     };
     let connectivity = connectivity(numbers, profile, &says);
     let cause = match connectivity {
@@ -133,8 +148,12 @@ pub(super) fn check(
         Some(_) => Cause::Connectivity,
         None => largest_term(analysis, part),
     };
-    let mends = [load(numbers, profile, &says), servers(numbers, profile, &says), connectivity];
-    let mends = mends.into_iter().flatten().collect();
+    let load_at = |profile: Profile<'_>| largest_load(numbers, profile, &says);
+    let single = [load_at(profile).map(Mend::Load), servers(numbers, profile, &says), connectivity];
+    let mut mends: Vec<Mend> = single.into_iter().flatten().collect();
+    if mends.is_empty() {
+        mends.extend(load_at(&|_, _| 0.0).map(Mend::LoadOnCompleteGraph));
+    }
     Some(Vacuous { value, trivial: trivial_value, quantity, cause, mends })
 }
 
@@ -151,14 +170,14 @@ fn largest_term(analysis: &Analysis, part: Part) -> Cause {
 
 type Says<'a> = dyn Fn(&Numbers, Profile<'_>) -> bool + 'a;
 
-/// The largest load in hundredths below the present one.
-fn load(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<Mend> {
+/// The largest load in hundredths below the present one; of large fleets, in twentieths.
+fn largest_load(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<f64> {
     let load = numbers.load();
-    let at = |hundredths: u32| f64::from(hundredths) / 100.0;
-    let would_do = |hundredths| says(&numbers.at_load(at(hundredths) / load), profile);
-    let top = (1..100).rev().find(|&hundredths| at(hundredths) < load)?;
-    let found = largest(top, would_do)?;
-    Some(Mend::Load(at(found)))
+    let parts = if numbers.servers() > LARGE { 20 } else { 100 };
+    let at = |part: u32| f64::from(part) / f64::from(parts);
+    let would_do = |part| says(&numbers.at_load(at(part) / load), profile);
+    let top = (1..parts).rev().find(|&part| at(part) < load)?;
+    largest(top, would_do).map(at)
 }
 
 /// The largest number in `1..=top` with the property, which smaller numbers have if larger ones do.
@@ -171,13 +190,13 @@ fn largest(top: u32, has: impl Fn(u32) -> bool) -> Option<u32> {
     (low > 0).then_some(low)
 }
 
-/// The smallest multiple of the fleet, doubling first.
+/// The smallest multiple of the fleet, doubling first; not of large ones.
 fn servers(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<Mend> {
-    if numbers.load() >= 1.0 {
+    if numbers.load() >= 1.0 || numbers.servers() > LARGE {
         return None;
     }
     let most = (LARGEST_TRIED / numbers.servers()).max(4);
-    let would_do = |factor: usize| says(&numbers.times(factor), &|m, i| profile(m, i / factor));
+    let would_do = |factor: usize| says(&numbers.times(factor), &|m, i| profile(m, i.div_ceil(factor)));
     let doubled = std::iter::successors(Some(2), |factor| Some(factor * 2)).take_while(|&factor| factor <= most);
     let (mut high, mut low) =
         doubled.into_iter().find(|&factor| would_do(factor)).map(|factor| (factor, factor / 2))?;
@@ -188,12 +207,15 @@ fn servers(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<M
     Some(Mend::Servers(high * numbers.servers()))
 }
 
-/// The largest power of 1/2 on the profile, down to 1/1024, then 0.
+/// The largest power of 1/2 on the profile, down to 1/1024, else 0; of large fleets, 0 only.
 fn connectivity(numbers: &Numbers, profile: Profile<'_>, says: &Says<'_>) -> Option<Mend> {
     let would_do = |factor: f64| says(numbers, &|m, i| factor * profile(m, i));
     if !would_do(0.0) {
         return None;
     }
-    let halves = (1..=10).map(|power| 0.5_f64.powi(power));
-    Some(Mend::Connectivity(halves.into_iter().find(|&factor| would_do(factor)).unwrap_or(0.0)))
+    let most = if numbers.servers() > LARGE { 0 } else { 10 };
+    let power = |halvings: u32| 0.5_f64.powi(halvings.cast_signed());
+    // From the most halvings, which are the easiest, to the fewest.
+    let kept = largest(most, |kept| would_do(power(most + 1 - kept)));
+    Some(Mend::Connectivity(kept.map_or(0.0, |kept| power(most + 1 - kept))))
 }

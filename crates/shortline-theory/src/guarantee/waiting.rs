@@ -68,7 +68,10 @@ fn at(system: &System, rates: &IdleRates, ratios: &[f64], e: usize, of_all: f64,
     if least >= known && delta + nu * c / (arrivals * (b - 1.0)) >= of_all {
         return None;
     }
-    let (zeta, ()) = smallest(system.effort.accuracy, |zeta| trial(&set.delta, ratios, e, zeta))?;
+    // A larger zeta would neither leave anything of mu_M nor bound blocking better than it is known.
+    let of_use = (arrivals * (b - 1.0) * (of_all - delta) / nu - c) / known;
+    let most = (eta * (set.slowest_per_s / nu).max(of_use)).min(1.0);
+    let (zeta, ()) = smallest(system.effort, most, |zeta| trial(&set.delta, ratios, e, zeta))?;
     let rest = set.slowest_per_s - nu * zeta / eta;
     let own = if rest > 0.0 { least * set.slowest_per_s / rest } else { f64::INFINITY };
     let first = zeta / eta * own.min(known) + c;

@@ -6,7 +6,7 @@
 //! alone, the bottleneck, all job types; and `s*` itself. Exchangeable servers count once. The worst by this bound are
 //! computed exactly: at the factor `u` of the bound, the flow that carries everything is kept, what went through `r` is
 //! rerouted, and if that succeeds the bound is exact; else Newton's iteration goes on from the cut that is left.
-//! Candidates are taken in descending `u`, so that one flow serves them all.
+//! Candidates are taken in ascending `u`, the worst first, so that one flow serves them all.
 
 use shortline_core::ServerId;
 
@@ -53,7 +53,10 @@ impl Stability {
         let of = Some(chosen.iter().filter(|&&chosen| chosen).count());
         let mut exact = Removals::new(self);
         let chosen = candidates.iter_mut().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(candidate, _)| candidate);
-        for (done, candidate) in chosen.rev().enumerate() {
+        for (done, candidate) in chosen.enumerate() {
+            if effort.is_spent(exact.visits()) {
+                break;
+            }
             observer(Progress { doing: "what the loss of servers costs", done: done + 1, of });
             let value = exact.without_one_of(candidate.group, candidate.factor.value)?;
             candidate.factor = Factor { value, is_exact: true };
@@ -95,7 +98,7 @@ impl Stability {
     }
 }
 
-/// Computes `s*` without a server, one by one; upper bounds descend.
+/// Computes `s*` without a server, one by one.
 struct Removals<'a> {
     stability: &'a Stability,
     offered: Option<Offered<'a>>,
@@ -108,15 +111,17 @@ impl<'a> Removals<'a> {
         Self { stability, offered: amounts.map(resume) }
     }
 
+    fn visits(&self) -> u64 {
+        self.offered.as_ref().map_or(0, |offered| offered.flow.visits())
+    }
+
     fn without_one_of(&mut self, group: usize, at_most: f64) -> Result<f64, TheoryError> {
         let reduced = self.stability.reduced();
         if at_most <= 0.0 {
             return Ok(0.0);
         }
         let Some(offered) = &mut self.offered else { return linear_program::max_load_factor_without(reduced, group) };
-        if at_most < offered.factor() {
-            offered.set_factor(at_most);
-        }
+        offered.set_factor(at_most);
         offered.begin_trial();
         let one = reduced.capacity(group) / reduced.groups[group].servers as f64;
         offered.take_capacity(group, one);

@@ -92,10 +92,6 @@ impl<'a> Offered<'a> {
         self.flow.augment();
     }
 
-    pub(super) fn factor(&self) -> f64 {
-        self.factor
-    }
-
     /// From now on changes are noted, and [`end_trial`](Self::end_trial) takes them back.
     pub(super) fn begin_trial(&mut self) {
         self.former_factor = self.factor;

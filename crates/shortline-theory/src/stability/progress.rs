@@ -20,7 +20,7 @@ pub type Observer<'a> = dyn FnMut(Progress) + 'a;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effort {
     /// What lies in the bottleneck (at most [`MOST_OF_THE_BOTTLENECK`](Self::MOST_OF_THE_BOTTLENECK)), and this many of
-    /// the smallest upper bounds.
+    /// the smallest upper bounds; the worst first, until [`MOST_VISITS`](Self::MOST_VISITS) are spent.
     Worst(usize),
     /// All.
     All,
@@ -31,6 +31,9 @@ impl Effort {
     /// would otherwise cost as much as [`All`](Self::All).
     pub const MOST_OF_THE_BOTTLENECK: usize = 1_000;
 
+    /// Edges and nodes that the searches of [`Worst`](Self::Worst) look at in all, some ten seconds: where the whole of a
+    /// large fleet is the bottleneck, a single question may cost as much as the analysis did.
+    pub const MOST_VISITS: u64 = 600_000_000;
     /// Most linear programs, where a fleet is not of product form and has more than
     /// [`SMALL_PROGRAM`](Self::SMALL_PROGRAM) edges.
     pub const MOST_PROGRAMS: usize = 5;
@@ -42,9 +45,13 @@ impl Effort {
         let is_costly =
             matches!(reduced.speeds, Speeds::PerPort(_)) && reduced.graph.edge_count() > Self::SMALL_PROGRAM;
         match self {
-            Self::All => Plan { worst: usize::MAX, of_bottleneck: usize::MAX },
-            Self::Worst(worst) if is_costly => Plan { worst: worst.min(Self::MOST_PROGRAMS), of_bottleneck: 0 },
-            Self::Worst(worst) => Plan { worst, of_bottleneck: Self::MOST_OF_THE_BOTTLENECK },
+            Self::All => Plan { worst: usize::MAX, of_bottleneck: 0, most_visits: u64::MAX },
+            Self::Worst(worst) if is_costly => {
+                Plan { worst: worst.min(Self::MOST_PROGRAMS), of_bottleneck: 0, most_visits: Self::MOST_VISITS }
+            }
+            Self::Worst(worst) => {
+                Plan { worst, of_bottleneck: Self::MOST_OF_THE_BOTTLENECK, most_visits: Self::MOST_VISITS }
+            }
         }
     }
 }
@@ -54,9 +61,15 @@ impl Effort {
 pub(super) struct Plan {
     worst: usize,
     of_bottleneck: usize,
+    most_visits: u64,
 }
 
 impl Plan {
+    /// Whether so many visits are all that is granted.
+    pub(super) fn is_spent(self, visits: u64) -> bool {
+        visits > self.most_visits
+    }
+
     /// Which of the candidates (sorted, the worst first) are to be exact.
     pub(super) fn chosen<T>(self, candidates: &[T], is_in_bottleneck: impl Fn(&T) -> bool) -> Vec<bool> {
         let mut left = self.of_bottleneck;

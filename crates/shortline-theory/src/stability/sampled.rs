@@ -31,11 +31,11 @@ pub(super) const LARGEST_SAMPLED_GRAPH: usize = 300_000;
 /// Samples larger than this are not written out one by one, unless they are everything.
 const LARGEST_SAMPLE: usize = 64;
 /// Edges that the bracket's iteration looks at in all, for a graph of any size; but at least [`FEWEST_SWEEPS`].
-const MOST_VISITS: usize = 60_000_000;
-const FEWEST_SWEEPS: usize = 20;
-const MOST_SWEEPS: usize = 3_000;
+const MOST_VISITS: usize = 24_000_000;
+const FEWEST_SWEEPS: usize = 16;
+const MOST_SWEEPS: usize = 4_096;
 /// The iteration ends once the bracket is this narrow, relative ...
-const NARROW: f64 = 1e-3;
+const NARROW: f64 = 1e-2;
 
 /// How servers are sampled: so many of each part of a job type's servers, all where there are fewer.
 #[derive(Clone, Debug)]
@@ -122,14 +122,14 @@ fn sampled_graph(reduced: &Reduced, sampling: &Sampling, most: usize) -> Option<
 fn supports(reduced: &Reduced, sampling: &Sampling, port: usize, most: usize) -> Option<BTreeMap<Vec<u32>, f64>> {
     let sizes = sampling.sizes(reduced, port);
     let mut found = BTreeMap::from([(vec![], 1.0)]);
-    for part in 0..2 {
+    for (part, (&size, &count)) in sizes.iter().zip(&sampling.count).enumerate() {
         let in_part = |g: &&u32| usize::from(sampling.part[**g as usize]) == part;
         let groups: Vec<u32> = reduced.graph.row(port).iter().filter(in_part).copied().collect();
-        let count = sampling.count[part].min(sizes[part]);
+        let count = count.min(size);
         // (support, left to sample) after each group, and the servers not yet looked at.
         let mut partial: BTreeMap<(Vec<u32>, usize), f64> =
             found.into_iter().map(|(support, probability)| ((support, count), probability)).collect();
-        let mut rest = sizes[part];
+        let mut rest = size;
         for g in groups {
             let here = reduced.groups[g as usize].servers;
             rest -= here;
@@ -178,7 +178,7 @@ struct Loads<'a> {
     at_group: Vec<f64>,
     /// What a port would do now, by the position in its row; and the row's positions, least loaded first.
     aim: Vec<f64>,
-    order: Vec<usize>,
+    order: Vec<(f64, usize)>,
 }
 
 fn bracket(reduced: &Reduced, sampling: &Sampling, observer: &mut Observer<'_>) -> Bracket {
@@ -188,6 +188,10 @@ fn bracket(reduced: &Reduced, sampling: &Sampling, observer: &mut Observer<'_>) 
     for sweep in 1..=sweeps {
         observer(Progress { doing: "what samples can carry", done: sweep, of: Some(sweeps) });
         loads.sweep();
+        // A certificate costs as much as a sweep: after 1, 2, 4, 8, ... of them.
+        if !sweep.is_power_of_two() && sweep < sweeps {
+            continue;
+        }
         let now = loads.certificate();
         best.at_least = best.at_least.max(now.at_least);
         if now.at_most < best.at_most {
@@ -242,13 +246,13 @@ impl<'a> Loads<'a> {
         let row = self.reduced.graph.row(port);
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        order.extend(0..row.len());
-        order.sort_by(|&a, &b| self.level(row[a]).total_cmp(&self.level(row[b])));
+        order.extend(row.iter().map(|&g| self.level(g)).zip(0..));
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         self.aim.clear();
         self.aim.resize(row.len(), 0.0);
         let sizes = self.sizes[port];
         let (mut left, mut within) = (sizes, 1.0);
-        for &i in &order {
+        for &(_, i) in &order {
             let g = row[i] as usize;
             left[usize::from(self.sampling.part[g])] -= self.reduced.groups[g].servers;
             let still_within = self.sampling.contained(sizes, left);

@@ -41,10 +41,12 @@ impl Stability {
         let chosen = effort.chosen(&ports, |port| self.optimum.tight_ports[port.port]);
         let of = Some(chosen.iter().filter(|&&chosen| chosen).count());
         let mut exact = Headrooms::new(self);
-        let mut done = 0;
-        for (port, _) in ports.iter_mut().zip(&chosen).filter(|(_, chosen)| **chosen) {
-            done += 1;
-            observer(Progress { doing: "how far job types can grow", done, of });
+        let chosen = ports.iter_mut().zip(&chosen).filter(|(_, chosen)| **chosen);
+        for (done, (port, _)) in chosen.enumerate() {
+            if effort.is_spent(exact.visits()) {
+                break;
+            }
+            observer(Progress { doing: "how far job types can grow", done: done + 1, of });
             (port.headroom, port.is_exact) = (exact.of(port.port)?, true);
         }
         let mut of_port = vec![None; reduced.ports.len()];
@@ -99,6 +101,13 @@ impl<'a> Headrooms<'a> {
                 Self::Flow(Box::new(offered), reduced)
             }
             None => Self::Program(reduced),
+        }
+    }
+
+    fn visits(&self) -> u64 {
+        match self {
+            Self::Flow(offered, _) => offered.flow.visits(),
+            Self::Program(_) => 0,
         }
     }
 

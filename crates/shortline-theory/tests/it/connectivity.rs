@@ -102,8 +102,11 @@ fn certificate_exact_value_and_witness_are_in_order_on_1000_random_fleets() {
 
 /// Equal servers and job types of Zipf rates with exponent `zipf`, each on `degree` random servers.
 fn port_degree(servers: u32, job_types: u32, degree: usize, zipf: f64, seed: u64) -> Fleet {
+    port_degree_on(Build::servers(&[]).class(servers, 1.0, 1), servers, job_types, degree, zipf, seed)
+}
+
+fn port_degree_on(mut build: Build, servers: u32, job_types: u32, degree: usize, zipf: f64, seed: u64) -> Fleet {
     let mut rng = Generator::seed_from_u64(seed);
-    let mut build = Build::servers(&[]).class(servers, 1.0, 1);
     for l in 0..job_types {
         let mut row = Vec::with_capacity(degree);
         while row.len() < degree {
@@ -326,4 +329,17 @@ fn bounds_are_numbers_from_0_to_1_and_fall_on_extreme_fleets_too() {
         let share = checked_share(&fleet, &found, &fastest(&fleet, 1), e);
         assert!(share <= connectivity.upper(1, e) + ROUNDING, "seed {seed}: {share}");
     }
+}
+
+/// `cargo test --release -p shortline-theory --test it hundred_thousand -- --ignored`
+#[test]
+#[ignore = "half a minute of CPU: 100,000 servers, 100,000 job types, 1,600,000 edges, three speed classes"]
+fn a_hundred_thousand_servers_are_answered() {
+    let build = Build::servers(&[]).class(25_000, 1.0, 1).class(25_000, 0.5, 1).class(50_000, 0.25, 1);
+    let fleet = port_degree_on(build, 100_000, 100_000, 16, 0.0, 1);
+    let connectivity = Connectivity::new(&fleet).expect("the fleet is uniform");
+    let uppers = [1_000, 10_000, 25_000, 50_000].map(|e| connectivity.upper(3, e));
+    assert!(uppers.iter().zip([0.98, 0.75, 0.48, 0.23]).all(|(upper, most)| upper < &most), "{uppers:?}");
+    let bracket = connectivity.bracket(3, 25_000).expect("there are servers");
+    assert!(bracket.lower > 0.15 && bracket.lower < bracket.upper && bracket.upper < 0.48, "{bracket:?}");
 }

@@ -119,3 +119,27 @@ fn a_throughput_that_is_none_is_refused() {
         assert!(bound.at(throughput).is_err());
     }
 }
+
+#[test]
+fn a_fleet_beyond_the_linear_program_has_a_bound_between_the_fluid_bound_and_what_splitting_attains() {
+    // 150 x 150, every job type on every server and of its own speed on each of 140 server types: 22,350 edges.
+    let n = 150_u32;
+    let mut rng = Generator::seed_from_u64(11);
+    let mut build = Build::servers(&vec![1.0; n as usize]);
+    for l in 0..n as usize {
+        // All but one server, so that no two rows are alike.
+        let row: Vec<u32> = (0..n).filter(|&r| r as usize != l).collect();
+        build = build.job_type(0.8, 1.0, &row);
+        for m in 0..n as usize {
+            build = build.rate(l, m, rng.random_range(0.5..2.0));
+        }
+    }
+    let fleet = build.done();
+    let (found, least) = (graph(&fleet).unwrap(), fluid(&fleet).unwrap());
+    assert!(found.is_valid());
+    // 150 job types on servers of speed at most 2 each keep at least 0.8 / 2 of them busy.
+    assert!(found.mean_jobs >= least.mean_jobs * (1.0 - 1e-9), "{} {}", found.mean_jobs, least.mean_jobs);
+    // Each job type to its fastest server keeps that busy below 1 only in part; the bound cannot exceed 0.8 / 1.9 by much.
+    assert!(found.mean_jobs <= 150.0 * 0.8 / 1.9, "{}", found.mean_jobs);
+    assert!(GraphBound::new(&fleet).unwrap().at(60.0).unwrap().mean_jobs <= found.mean_jobs);
+}

@@ -14,7 +14,8 @@ fn near(a: f64, b: f64, tolerance: f64) -> bool {
 }
 
 fn of(fleet: &Fleet, policy: &str) -> PolicyStability {
-    by_policy(fleet, &[policy.parse().unwrap()]).unwrap().remove(0)
+    let policy = policy.parse().expect("a policy");
+    by_policy(fleet, &[policy]).expect("test fleets have rates and edges").remove(0)
 }
 
 fn capacity(fleet: &Fleet, set: u32) -> f64 {
@@ -54,7 +55,8 @@ fn whole_sample(fleet: &Fleet, job_type: JobTypeId, set: u32, policy: PolicySpec
 
 fn critical_by_brute_force(fleet: &Fleet, policy: PolicySpec) -> f64 {
     let ratio = |set: u32| {
-        let whole = |l: JobTypeId| fleet.arrival_rate(l).unwrap() * whole_sample(fleet, l, set, policy);
+        let whole =
+            |l: JobTypeId| fleet.arrival_rate(l).expect("test fleets have rates") * whole_sample(fleet, l, set, policy);
         capacity(fleet, set) / fleet.job_types().map(whole).sum::<f64>()
     };
     (1..1_u32 << fleet.server_count()).map(ratio).fold(f64::INFINITY, f64::min)
@@ -113,7 +115,7 @@ fn random_is_critical_where_its_busiest_server_is() {
 
 /// How the mean jobs with buffers of 5, 10 and 20 grow: not at all in the end if stable, else in proportion.
 fn growth(fleet: &Fleet, policy: PolicySpec) -> f64 {
-    let jobs = |b: u32| solve(fleet, policy, Some(b)).unwrap().all.mean_jobs;
+    let jobs = |b: u32| solve(fleet, policy, Some(b)).expect("a small Markovian fleet").all.mean_jobs;
     let (short, middle, long) = (jobs(5), jobs(10), jobs(20));
     (long - middle) / (middle - short)
 }

@@ -12,7 +12,7 @@ fn near(a: f64, b: f64, tolerance: f64) -> bool {
 }
 
 fn rates(fleet: &Fleet) -> (Vec<f64>, Vec<f64>) {
-    let rates = fleet.job_types().map(|l| fleet.arrival_rate(l).unwrap()).collect();
+    let rates = fleet.job_types().map(|l| fleet.arrival_rate(l).expect("test fleets have rates")).collect();
     (rates, fleet.job_types().map(|l| fleet.size(l)).collect())
 }
 
@@ -20,13 +20,13 @@ fn rates(fleet: &Fleet) -> (Vec<f64>, Vec<f64>) {
 fn grown(fleet: &Fleet, job_type: JobTypeId, factor: f64) -> Fleet {
     let (mut rates, sizes) = rates(fleet);
     rates[job_type.index()] *= factor;
-    fleet.with_traffic(rates, sizes).unwrap()
+    fleet.with_traffic(rates, sizes).expect("rates and sizes in range")
 }
 
 /// A random fleet; rates per job type for odd seeds. `load`: of `s*`.
 fn fleet(seed: u64, load: f64) -> Build {
-    let build = if seed % 2 == 0 { random(seed, seed % 4 == 0) } else { with_rates(seed) };
-    let factor = analyse(&build.clone().done()).unwrap().max_load_factor;
+    let build = if seed.is_multiple_of(2) { random(seed, seed.is_multiple_of(4)) } else { with_rates(seed) };
+    let factor = analyse(&build.clone().done()).expect("test fleets have rates and edges").max_load_factor;
     build.scale_arrivals(load * factor)
 }
 
@@ -35,7 +35,7 @@ fn changed(build: &Build, change: impl Fn(&mut Vec<Vec<u32>>)) -> Build {
     let fleet = build.clone().done();
     let row = |l: usize| {
         let here = fleet.servers().filter(|&r| fleet.graph().contains(l, r));
-        here.map(|r| u32::try_from(fleet.file_index(r)).unwrap()).collect()
+        here.map(|r| u32::try_from(fleet.file_index(r)).expect("a test fleet is small")).collect()
     };
     let mut rows: Vec<Vec<u32>> = (0..fleet.job_type_count()).map(row).collect();
     change(&mut rows);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -209,6 +209,13 @@ fn what_is_missing_is_named() {
     assert_refused(&simulate(&fleet, &["--events", "0"]), &["--events"]);
     assert_refused(&simulate(&fleet, &["--relative-error", "2"]), &["relative error is 2"]);
     assert_refused(&simulate(&fleet, &["--policy", "jqs"]), &["did you mean `jsq`?"]);
+    assert_refused(&simulate(&fleet, &["--policy", ""]), &["no policy is named here; known are random, jsq"]);
+    assert_refused(&simulate(&fleet, &["--policy", "jsq,"]), &["no policy is named here"]);
+    for threads in ["0", "100000", "-1"] {
+        assert_refused(&simulate(&fleet, &["--threads", threads]), &["--threads", "1..=1024"]);
+    }
+    let nothing = file(&folder, "nothing.toml", &TWO_SERVERS.replace("serves = [\"m\"]", "serves = []"));
+    assert_refused(&simulate(&nothing, &[]), &["no job type that arrives is on a server", "`serves`"]);
 }
 
 #[test]
@@ -233,6 +240,141 @@ fn ctrl_c_prints_what_there_is_not_converged() {
     assert_eq!(report["policies"][0]["converged"], false);
     assert!(report["policies"][0]["events"].as_u64() > Some(0));
     assert!(stderr(&output).contains("has not converged"));
+}
+
+/// Every estimate has both its members, and numbers are missing only where they may be.
+fn is_sound(value: &Value, key: &str) {
+    match value {
+        Value::Object(members) => {
+            if members.contains_key("mean") {
+                is_estimate(value);
+            }
+            members.iter().for_each(|(key, value)| is_sound(value, key));
+        }
+        Value::Array(values) => values.iter().for_each(|value| is_sound(value, key)),
+        Value::Null => {
+            let may_be = ["bound", "ratio_to_bound", "fluid_mean_jobs"];
+            assert!(may_be.contains(&key), "`{key}` is null");
+        }
+        Value::Number(number) => assert!(number.as_f64().is_some_and(f64::is_finite), "`{key}` is {number}"),
+        Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn the_json_of_every_kind_of_fleet_is_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |before: &str, after: &str| TWO_SERVERS.replace(before, after);
+    let fleets = [
+        ("lossless", TWO_SERVERS.to_owned(), "graph"),
+        ("lossy", with("policy =", "buffer = 2\npolicy ="), "graph"),
+        ("waiting", with("policy =", "buffer = 2\noverflow = \"wait\"\nqueue_timeout_s = 2\npolicy ="), "none"),
+        (
+            "per pair",
+            format!(
+                "{TWO_SERVERS}[[job_type]]\nname = \"n\"\nrate = 1.0\n[[rate]]\njob_type = \"m\"\nserver_type = \"slow\"\nrate = 2.0\n"
+            ),
+            "graph",
+        ),
+        ("rare", with("rate = 4.0", "rate = 4e-9"), "fluid"),
+    ];
+    for (name, text, bound) in fleets {
+        let fleet = file(&folder, "fleet.toml", &text);
+        let report = json(&fleet, &["--policy", "jfsq,jsq", "--events", "60000"]);
+        is_sound(&report, name);
+        for policy in report["policies"].as_array().unwrap() {
+            let of = |key: &str| policy[key].as_f64().unwrap_or_else(|| panic!("{name}: `{key}` in {policy:#}"));
+            let mean = |key: &str| policy[key]["mean"].as_f64().unwrap_or_else(|| panic!("{name}: `{key}`"));
+            assert_eq!(of("events") - of("warmup_events"), 60_000.0, "{name}");
+            // Every arrival leaves, unless it is blocked; times are summed over the replications.
+            let rate = report["job_types"].as_f64().unwrap() - 1.0 + if name == "rare" { 4e-9 } else { 4.0 };
+            let events_per_s = rate * (2.0 - mean("blocking_probability") - mean("reneged_probability"));
+            let ratio = of("events") / of("simulated_s") / events_per_s;
+            // Jobs that give up leave without an event.
+            assert!((ratio - 1.0).abs() < 0.02, "{name}: {ratio}");
+            let sum = mean("mean_waiting_s") + mean("mean_service_s");
+            assert!((mean("mean_response_s") / sum - 1.0).abs() < 1e-9, "{name}: waiting and service");
+            assert_eq!(policy.get("why").is_some(), policy["bound"].is_null(), "{name}: {policy:#}");
+            if bound != "none" {
+                assert!(policy["bound"]["kind"].is_string(), "{name}: {policy:#}");
+                assert!(mean("ratio_to_bound") > 0.99, "{name}");
+            }
+            // Little's law, of the accepted jobs.
+            let through = mean("throughput_per_s") * mean("mean_response_s");
+            let allowed = if name == "waiting" { 0.3 } else { 0.03 };
+            assert!((through / mean("mean_jobs") - 1.0).abs() < allowed, "{name}: {through}");
+        }
+    }
+    let unstable = json(&file(&folder, "fleet.toml", TWO_SERVERS), &["--load", "1.2", "--policy", "jsq,jfsq"]);
+    is_sound(&unstable, "unstable");
+    assert_eq!(unstable["differences"], Value::Array(vec![]));
+    assert!(unstable["policies"][0]["why"].as_str().unwrap().contains("pile up"), "{unstable:#}");
+}
+
+#[test]
+fn a_run_too_short_for_its_warm_up_has_no_means_and_says_what_to_raise() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", RANDOM_GRAPH);
+    for (limit, value) in [("--time", "0"), ("--events", "1"), ("--events", "500")] {
+        let output = simulate(&fleet, &[limit, value, "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let warning = stderr(&output);
+        assert!(warning.contains("`jfsq` has no means") && warning.contains(&format!("raise {limit}")), "{warning}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let policy = &report["policies"][0];
+        assert_eq!((&policy["converged"], &policy["unstable"]), (&Value::Bool(false), &Value::Bool(false)));
+        assert!(policy.get("mean_response_s").is_none() && policy["why"].is_string(), "{policy:#}");
+        assert!(stdout(&fleet, &[limit, value]).contains("no means"));
+        assert_eq!(simulate(&fleet, &[limit, value, "--strict"]).status.code(), Some(1));
+    }
+}
+
+/// On the second a job at a server of rate 1 has a million million ticks of the other server to wait through.
+#[test]
+fn rare_jobs_do_not_outlast_the_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", TWO_SERVERS);
+    let report = json(&fleet, &["--load", "1e-9", "--policy", "jfsq,random", "--time", "30"]);
+    assert_eq!(report["policies"][1]["converged"], true, "{report:#}");
+    let slow = "name = \"m\"\nrate = 0.5\n[[job_type]]\nname = \"n\"\nrate = 0.5";
+    let unlike = TWO_SERVERS.replace("rate = 10.0", "rate = 1e12").replace("name = \"m\"\nrate = 4.0", slow);
+    let unlike = unlike.replace("type = \"slow\"\nserves = [\"m\"]", "type = \"slow\"\nserves = [\"n\"]");
+    let fleet = file(&folder, "unlike.toml", &unlike);
+    let start = Instant::now();
+    let output = simulate(&fleet, &["--time", "0.5"]);
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(stderr(&output).contains("raise --time"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_line_beside_idle_servers_is_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let waiting = RANDOM_GRAPH.replace("buffer = 4", "buffer = 4\noverflow = \"wait\"");
+    let fleet = file(&folder, "fleet.toml", &waiting);
+    let output = simulate(&fleet, &[&["--policy", "jfsq,jsq(2)", "--load", "0.3"], SHORT.as_slice()].concat());
+    let said = stderr(&output);
+    assert!(said.contains("`jsq(2)` with overflow = \"wait\"") && !said.contains("`jfsq` with overflow"), "{said}");
+}
+
+/// The second point takes far longer than the first.
+#[test]
+fn a_point_of_a_sweep_is_in_the_csv_as_soon_as_it_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", &RANDOM_GRAPH.replace("buffer = 4", ""));
+    let path = folder.path().join("out.csv");
+    let mut command = shortline();
+    command.arg("simulate").arg(fleet).args(["--sweep", "load=0.3,0.9999", "--relative-error", "0.005", "--csv"]);
+    let mut child = command.arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    let rows = || std::fs::read_to_string(&path).map_or(0, |text| text.lines().count());
+    while rows() < 2 && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let running = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(running, "the sweep goes on");
+    assert_eq!(rows(), 2);
 }
 
 /// The CSV that a run writes, by lines and fields.
@@ -263,6 +405,17 @@ fn a_sweep_over_loads_has_a_row_per_policy_and_load() {
     assert!(numbers(&rows, "offered_load").iter().zip(wanted).all(|(load, wanted)| (load - wanted).abs() < 1e-9));
     let mean = numbers(&rows, "mean_response_s");
     assert!(mean[0] < mean[2] && mean[2] < mean[4], "{mean:?}");
+
+    assert_eq!(column(&rows, "load"), ["0.3", "0.3", "0.6", "0.6", "0.9", "0.9"]);
+    assert_eq!(column(&rows, "offered_load"), column(&rows, "load"), "without the noise of sums");
+    assert_eq!(column(&rows, "engine"), ["markov"; 6]);
+    assert_eq!(column(&rows, "bound_kind"), ["graph"; 6]);
+    assert_eq!(column(&rows, "growth_jobs_per_s"), [""; 6]);
+    let bound = numbers(&rows, "bound_s");
+    for (i, ratio) in numbers(&rows, "ratio_to_bound").into_iter().enumerate() {
+        assert!((ratio - mean[i] / bound[i]).abs() < 1e-9);
+        assert!(numbers(&rows, "ratio_low")[i] <= ratio && ratio <= numbers(&rows, "ratio_high")[i]);
+    }
 
     let points = json(&fleet, &[options.as_slice(), SHORT.as_slice()].concat());
     let loads: Vec<f64> = points.as_array().unwrap().iter().map(|point| point["load"].as_f64().unwrap()).collect();

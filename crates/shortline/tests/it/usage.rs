@@ -50,6 +50,34 @@ fn wrong_policies_are_refused_with_a_suggestion() {
 }
 
 #[test]
+fn an_empty_policy_is_refused_with_those_there_are() {
+    for command in ["serve", "simulate"] {
+        assert_refused(&run(&[command, "x.toml", "--policy", ""]), "no policy is named here; known are random, jsq");
+    }
+}
+
+/// A negative number after an option is its value, not an option of its own.
+#[test]
+fn negative_values_are_refused_as_values() {
+    let replay = ["replay", "--target", "http://127.0.0.1:1", "--fleet", "x.toml"];
+    let options: [(&[&str], &str); 5] = [
+        (&["serve", "x.toml"], "--grace"),
+        (&["emulate", "x.toml"], "--seed"),
+        (&replay, "--timeout"),
+        (&["simulate", "x.toml"], "--time"),
+        (&["simulate", "x.toml"], "--seed"),
+    ];
+    for (command, option) in options {
+        for value in ["-1", "-2.5", "-1e9"] {
+            assert_refused(
+                &run(&[command, &[option, value]].concat()),
+                &format!("invalid value '{value}' for '{option}"),
+            );
+        }
+    }
+}
+
+#[test]
 fn split_without_arrival_rates_says_what_it_needs_them_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(&folder, "two.toml", &TWO_SERVERS.replace("rate = 4.0", ""));
