@@ -3,8 +3,8 @@
 use serde::Serialize;
 use shortline_core::Fleet;
 use shortline_core::policy::PolicySpec;
+use shortline_theory::TheoryError;
 use shortline_theory::stability::{Effort, Factor, Stability, analyse_observed};
-use shortline_theory::{TheoryError, stability};
 
 use super::Progress;
 
@@ -225,15 +225,31 @@ impl StabilitySection {
     }
 }
 
+/// Tie-breaks do not matter to stability: `jfsq(d)` is answered with `jsq(d)`, whose samples take long to weigh.
 fn by_policy(fleet: &Fleet, found: &Stability, policies: &[PolicySpec], progress: &Progress) -> Vec<PolicyRow> {
-    let row = |policy: stability::PolicyStability| PolicyRow {
-        policy: policy.policy.to_string(),
-        stable: policy.stable,
-        why: policy.why,
-        stable_below: Some(policy.stable_below).filter(|factor| factor.is_finite()),
-        unstable_above: Some(policy.unstable_above).filter(|factor| factor.is_finite()),
+    let without_ties = |policy: PolicySpec| match policy {
+        PolicySpec::JfsqD(d) => PolicySpec::JsqD(d),
+        other => other,
     };
-    found.of_policies(fleet, policies, &mut |step| progress.step(step)).into_iter().map(row).collect()
+    let mut asked: Vec<PolicySpec> = Vec::new();
+    for policy in policies.iter().copied().map(without_ties) {
+        if !asked.contains(&policy) {
+            asked.push(policy);
+        }
+    }
+    let answers = found.of_policies(fleet, &asked, &mut |step| progress.step(step));
+    let row = |&policy: &PolicySpec| {
+        let answer = answers.iter().find(|answer| answer.policy == without_ties(policy));
+        let answer = answer.expect("every policy was asked for");
+        PolicyRow {
+            policy: policy.to_string(),
+            stable: answer.stable,
+            why: answer.why.clone(),
+            stable_below: Some(answer.stable_below).filter(|factor| factor.is_finite()),
+            unstable_above: Some(answer.unstable_above).filter(|factor| factor.is_finite()),
+        }
+    };
+    policies.iter().map(row).collect()
 }
 
 fn finite(factor: Factor) -> Option<f64> {
