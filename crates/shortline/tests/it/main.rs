@@ -4,6 +4,7 @@
 
 mod architecture;
 mod docs;
+mod mean_field;
 mod processes;
 mod serving;
 mod simulate;
