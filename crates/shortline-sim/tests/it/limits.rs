@@ -60,7 +60,7 @@ fn a_run_on_which_nothing_happens_is_stopped_all_the_same() {
     let fleet = fleet(&[(1e12, 1, 1), (1.0, 1, 1)], &[0.5, 0.5]).rows(&[&[0], &[1]]).build();
     for lump in [true, false] {
         let simulation = Simulation::new(&fleet).policy(policy("jsq")).lump(lump).threads(1);
-        let report = simulation.run_observed(&StopsAt(200, AtomicU32::new(0))).unwrap();
+        let report = simulation.run_observed(&StopsAt(20, AtomicU32::new(0))).unwrap();
         assert!(report.policies[0].means.is_none());
     }
 }
