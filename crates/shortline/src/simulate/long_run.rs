@@ -223,6 +223,6 @@ mod tests {
     fn the_noise_of_sums_is_not_printed() {
         assert_eq!(without_noise(0.1 + 0.2).to_string(), "0.3");
         assert_eq!(without_noise(1.0 / 3.0).to_string(), "0.3333333333333");
-        assert_eq!(without_noise(2e-9), 2e-9);
+        assert_eq!(without_noise(2e-9).to_string(), "0.000000002");
     }
 }
