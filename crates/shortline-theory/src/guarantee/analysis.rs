@@ -211,7 +211,7 @@ mod tests {
         let server = |i: usize| ServerParts {
             names: names(format!("s{i}")),
             server_type: i,
-            buffer: Some(if i % 3 == 0 { 2 } else { 1 }),
+            buffer: Some(if i.is_multiple_of(3) { 2 } else { 1 }),
             addresses: vec![],
         };
         // The first job type is on every server, so that each has a job type.

@@ -19,7 +19,7 @@
 //! # Symbols
 //! | symbol | name |
 //! |---|---|
-//! | `mu_1 > ... > mu_M`, `R_m`, `n_m`, `g_m`, `K` | speed classes, see [`Model`](crate::Model) |
+//! | `mu_1 > ... > mu_M`, `R_m`, `n_m`, `g_m`, `K` | speed classes, see [`Model`] |
 //! | `X_m`, `W` | idle servers in `R_m`; jobs that wait |
 //! | `delta_m(i)` | largest share of the arrivals that has no server in a set of at least `i` servers of `R_m` |
 //! | `a_m`, `chi = a_M` | share of arrivals not sent at once to an idle server of `R_m`; of any |
@@ -146,7 +146,7 @@ impl Guarantee {
 /// let jobs = guarantee.jobs.expect("the fleet is large enough");
 /// assert!(jobs.ratio_to_fluid.unwrap() < 1.005, "within half a percent of the best that any policy could do");
 ///
-/// let small = evaluate(&fleet(64)?, PolicySpec::Jfiq, &complete)?;
+/// let small = evaluate(&fleet(16)?, PolicySpec::Jfiq, &complete)?;
 /// let why = small.jobs.unwrap_err().to_string();
 /// assert!(why.contains("load <= 0.8"), "{why}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -2,7 +2,8 @@
 //! at most 1 % above them. (Many are below: the bound on the response time is made smallest over the class `k`, too.)
 
 use shortline_core::Fleet;
-use shortline_theory::guarantee::{Analysis, PolicyClass};
+use shortline_core::policy::PolicySpec;
+use shortline_theory::guarantee::{Analysis, PolicyClass, evaluate};
 
 use super::{complete, one_speed, three_speeds};
 
@@ -89,5 +90,17 @@ fn equal_speeds_come_out_as_in_the_table_or_better() {
         println!("{n:6} {load:5} {found_class:.4} {found_jfsq:.4}");
         assert!((0.95 * class..=1.01 * class).contains(&found_class), "{n} {load}: {found_class}");
         assert!((0.95 * jfsq..=1.01 * jfsq).contains(&found_jfsq), "{n} {load}: {found_jfsq}");
+    }
+}
+
+#[test]
+fn the_cells_that_the_book_calls_vacuous_are_those_that_are() {
+    for n in [64, 128, 256, 512] {
+        for load in [0.9, 0.95] {
+            for policy in [PolicySpec::Jfiq, PolicySpec::Jfsq] {
+                let guarantee = evaluate(&three_speeds(n, load, 5), policy, &complete).unwrap();
+                assert_eq!(guarantee.is_vacuous(), load > 0.92 && n < 256, "{n} {load} {policy}: {:?}", guarantee.jobs);
+            }
+        }
     }
 }
