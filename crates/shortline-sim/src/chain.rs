@@ -50,7 +50,7 @@ pub(crate) struct Streams {
     pub(crate) ticks: Generator,
     /// Everything that depends on the policy.
     pub(crate) choices: Generator,
-    /// Time between ticks, where it is drawn.
+    /// Times, where they are drawn.
     pub(crate) gaps: Generator,
 }
 

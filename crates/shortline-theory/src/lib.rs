@@ -3,6 +3,8 @@
 //! * [`stability`]: the largest factor `s*` by which all arrival rates can grow, the bottleneck, the offered load and
 //!   the static shares that attain `s*`.
 //! * [`bounds`]: lower bounds on the mean response time of *every* policy, each with its kind and its validity.
+//! * [`guarantee`]: upper bounds on blocking, jobs and response time of a finite fleet under a policy that takes the
+//!   fastest idle server.
 //! * [`exact`]: the stationary law of small systems under each policy.
 //! * [`mean_field`]: large fleets as a differential equation, its trajectory and its fixed point.
 //!

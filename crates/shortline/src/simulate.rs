@@ -1,6 +1,7 @@
 //! `shortline simulate`: policies side by side on one fleet, with confidence intervals and the bound.
 
 mod long_run;
+mod mean_field;
 mod points;
 mod sweep;
 mod tables;
@@ -35,6 +36,7 @@ use watch::{Watch, on_interrupt};
   shortline simulate examples/papers-fleet.toml --sweep load=0.5..0.98:0.04 --csv sweep.csv
   shortline simulate examples/papers-fleet.toml --sweep degree=2,4,8,16
   shortline simulate examples/papers-fleet.toml --trajectory 20:0.5
+  shortline simulate examples/papers-fleet.toml --policy 'jfsq,jsq(2)' --mean-field
   shortline simulate examples/image-generation.toml --service exponential --policy jfsq,jsq,split"
 )]
 pub(crate) struct Args {
@@ -71,6 +73,9 @@ pub(crate) struct Args {
     /// Independent replications of a trajectory, at least 2
     #[arg(long, default_value_t = 100, requires = "trajectory", value_parser = clap::value_parser!(u32).range(2..))]
     replications: u32,
+    /// Put the mean field, the limit of large fleets, beside the simulation
+    #[arg(long)]
+    mean_field: bool,
     /// exponential: instead of the file's `[service]`, with the same mean sizes, first in first out
     #[arg(long)]
     service: Option<ServiceInstead>,

@@ -22,10 +22,6 @@ pub struct Graph {
     /// The row of each job type; empty if each has its own, in their order.
     row_of: Vec<u32>,
     rows: Vec<Stored>,
-    /// Lists of up to [`NEAR`] servers.
-    lines: Vec<Line>,
-    /// How many places of `lines` are taken.
-    line_places: usize,
     far: Vec<Far>,
     list_ids: Vec<ServerId>,
     group_ends: Vec<u32>,
@@ -35,21 +31,18 @@ pub struct Graph {
 /// Lists of up to so many servers are in one cache line.
 const NEAR: usize = 16;
 
-/// A cache line of servers.
-#[derive(Clone, Debug)]
-#[repr(C, align(64))]
-struct Line([ServerId; NEAR]);
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// 8 bytes a row: with a million of them they are what a decision reads first.
 #[derive(Clone, Copy, Debug)]
 enum Stored {
     All,
-    /// At most [`NEAR`] servers, from place `number * len.next_power_of_two()` of the lines on; bit `i` of `group_starts`: a
-    /// speed group starts at position `i`.
+    /// At most [`NEAR`] servers; bit `i` of `group_starts`: a speed group starts at position `i`.
     Near {
         len: u8,
         group_starts: u16,
-        number: u32,
+        start: u32,
     },
     /// Any other row.
     Far(u32),
@@ -188,7 +181,9 @@ impl Graph {
     fn stored(&self, row: Stored) -> Row<'_> {
         match row {
             Stored::All => Row::All,
-            Stored::Near { len, group_starts, number } => Row::List(self.near(len, group_starts, number)),
+            Stored::Near { len, group_starts, start } => {
+                Row::List(self.short(start as usize, u32::from(len), u64::from(group_starts)))
+            }
             Stored::Far(far) => match self.far[far as usize] {
                 Far::Short { start, len, group_starts } => Row::List(self.short(start, len, group_starts)),
                 Far::List { start, len, groups, group_count } => Row::List(ServerSet {
@@ -201,14 +196,6 @@ impl Graph {
     }
 
     #[inline(always)]
-    fn near(&self, len: u8, group_starts: u16, number: u32) -> ServerSet<'_> {
-        let len = usize::from(len);
-        let place = number as usize * len.next_power_of_two();
-        let servers = &self.lines[place / NEAR].0[place % NEAR..][..len];
-        ServerSet { servers, groups: Groups::Starts(u64::from(group_starts)) }
-    }
-
-    #[inline(always)]
     fn short(&self, start: usize, len: u32, group_starts: u64) -> ServerSet<'_> {
         ServerSet { servers: &self.list_ids[start..start + len as usize], groups: Groups::Starts(group_starts) }
     }
@@ -217,7 +204,9 @@ impl Graph {
     #[inline(always)]
     pub(crate) fn short_row(&self, l: usize) -> Option<ServerSet<'_>> {
         match self.rows[self.row_number(l)] {
-            Stored::Near { len, group_starts, number } => Some(self.near(len, group_starts, number)),
+            Stored::Near { len, group_starts, start } => {
+                Some(self.short(start as usize, u32::from(len), u64::from(group_starts)))
+            }
             Stored::All => None,
             Stored::Far(far) => match self.far[far as usize] {
                 Far::Short { start, len, group_starts } => Some(self.short(start, len, group_starts)),
@@ -231,7 +220,7 @@ impl Graph {
     pub(crate) fn row_head(&self, l: usize) -> u32 {
         match self.rows[self.row_number(l)] {
             Stored::All => 0,
-            Stored::Near { number, .. } => number,
+            Stored::Near { start, .. } => start,
             Stored::Far(far) => far,
         }
     }
@@ -308,8 +297,6 @@ impl GraphBuilder {
                 job_types: 0,
                 row_of: Vec::new(),
                 rows: Vec::new(),
-                lines: Vec::new(),
-                line_places: 0,
                 far: Vec::new(),
                 list_ids: Vec::new(),
                 group_ends: Vec::new(),
@@ -368,6 +355,7 @@ impl GraphBuilder {
             // Rows are numbered as they come, so no row is shared.
             graph.row_of = Vec::new();
         }
+        graph.align_lists();
         graph
     }
 }
@@ -412,17 +400,33 @@ impl Graph {
         }
     }
 
+    /// At a multiple of a power of two that it fits, so that no cache line ends within it.
     fn store_near(&mut self, ids: &[ServerId], group_starts: u16) {
-        let size = ids.len().next_power_of_two();
-        let place = self.line_places.next_multiple_of(size);
-        self.line_places = place + size;
-        if self.line_places > self.lines.len() * NEAR {
-            self.lines.push(Line([ServerId::new(0); NEAR]));
-        }
-        self.lines[place / NEAR].0[place % NEAR..][..ids.len()].copy_from_slice(ids);
-        let number = u32::try_from(place / size).expect("there are fewer than 2^32 short rows");
+        let start = self.list_ids.len().next_multiple_of(ids.len().next_power_of_two());
+        self.list_ids.resize(start, ServerId::new(0));
+        self.list_ids.extend_from_slice(ids);
+        let start = u32::try_from(start).expect("short rows hold fewer than 2^32 servers");
         let len = u8::try_from(ids.len()).expect("a near row has at most 16 servers");
-        self.rows.push(Stored::Near { len, group_starts, number });
+        self.rows.push(Stored::Near { len, group_starts, start });
+    }
+
+    /// Moves all lists to where the first begins with a cache line. What is in them stays.
+    fn align_lists(&mut self) {
+        let mut ids: Vec<ServerId> = Vec::with_capacity(self.list_ids.len() + NEAR);
+        let shift = ids.as_ptr().align_offset(LINE).min(NEAR);
+        ids.resize(shift, ServerId::new(0));
+        ids.append(&mut self.list_ids);
+        self.list_ids = ids;
+        for row in &mut self.rows {
+            if let Stored::Near { start, .. } = row {
+                *start = start.checked_add(shift as u32).expect("short rows hold fewer than 2^32 servers");
+            }
+        }
+        for row in &mut self.far {
+            if let Far::Short { start, .. } | Far::List { start, .. } = row {
+                *start += shift;
+            }
+        }
     }
 
     fn store_far(&mut self, row: Far) {

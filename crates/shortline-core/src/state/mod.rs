@@ -349,3 +349,108 @@ impl State {
         self.has_room(server).then(|| self.jobs(server) as usize)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+    use crate::fleet::settings::Settings;
+    use crate::fleet::{ArrivalRates, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Speed};
+    use crate::graph::Edges;
+    use crate::random::{Generator, below};
+
+    /// Servers by (slots, buffer, number); one job type on all of them but the last.
+    fn fleet(servers: &[(u32, Option<u32>, u32)]) -> Arc<Fleet> {
+        let names = |base: String, count| Names { base, count: Some(count) };
+        let count: u32 = servers.iter().map(|(.., count)| count).sum();
+        let server_type = |(i, &(slots, ..)): (usize, &(u32, Option<u32>, u32))| ServerTypeParts {
+            name: format!("t{i}"),
+            speed: Speed::Rate(1.0 / (1 + i) as f64),
+            slots,
+        };
+        let group = |(i, &(_, buffer, count)): (usize, &(u32, Option<u32>, u32))| ServerParts {
+            names: names(format!("s{i}-"), count),
+            server_type: i,
+            buffer,
+            addresses: Vec::new(),
+        };
+        let job_type = JobTypeParts { names: names("j".into(), 1), arrivals: ArrivalRates::Each(1.0), size: 1.0 };
+        let parts = FleetParts {
+            name: "test".into(),
+            server_types: servers.iter().enumerate().map(server_type).collect(),
+            servers: servers.iter().enumerate().map(group).collect(),
+            job_types: vec![job_type],
+            rates: Vec::new(),
+            edges: Edges::from_rows([(0..count - 1).collect::<Vec<u32>>()]),
+            settings: Settings::default(),
+        };
+        Arc::new(Fleet::new(parts).unwrap())
+    }
+
+    /// Small buffers, deep queues, unequal slots, unequal buffers; with a server that goes down and up from half-way on.
+    #[test]
+    fn whatever_the_level_tells_the_count_is_right() {
+        let fleets = [
+            fleet(&[(1, Some(3), 4)]),
+            fleet(&[(1, None, 3)]),
+            fleet(&[(1, Some(300), 3)]),
+            fleet(&[(2, Some(4), 2), (3, Some(6), 2)]),
+            fleet(&[(2, Some(3), 2), (3, Some(200), 2)]),
+            fleet(&[(1, Some(2), 2), (1, Some(260), 2)]),
+        ];
+        for (number, fleet) in fleets.iter().enumerate() {
+            let mut state = State::new(Arc::clone(fleet), Places::Buffers);
+            let mut rng = Generator::seed_from_u64(7);
+            let mut counts = vec![0_u32; fleet.server_count()];
+            for step in 0..40_000 {
+                let r = below(&mut rng, counts.len() as u32) as usize;
+                let server = ServerId::new(r);
+                // Climbs to deep queues, then falls.
+                let joins = below(&mut rng, 10) < if step % 10_000 < 6000 { 7 } else { 2 };
+                if joins && state.has_room(server) {
+                    state.join(server);
+                    counts[r] += 1;
+                } else if !joins {
+                    state.leave_if(server, counts[r] > 0);
+                    counts[r] -= u32::from(counts[r] > 0);
+                }
+                if step >= 20_000 && step % 700 == 0 {
+                    state.set_up(ServerId::new(1), step % 1400 != 0);
+                }
+                assert_eq!(state.jobs(server), counts[r], "fleet {number}, step {step}, server {r}");
+                let is_full = fleet.buffer(server).is_some_and(|buffer| counts[r] >= buffer);
+                assert_eq!(state.has_room(server), state.is_up(server) && !is_full, "fleet {number}, step {step}");
+            }
+            let mut seen = Vec::new();
+            state.for_each_count(|jobs, servers| seen.extend((0..servers).map(|_| jobs)));
+            seen.sort_unstable();
+            counts.sort_unstable();
+            assert_eq!(seen, counts, "fleet {number}");
+        }
+    }
+
+    #[test]
+    fn more_jobs_than_the_buffer_may_be_carried_over() {
+        let mut state = State::new(fleet(&[(1, Some(3), 3)]), Places::Buffers);
+        let [a, b] = [0, 1].map(ServerId::new);
+        (0..3).for_each(|_| state.join(a));
+        state.carry(b, 9);
+        assert_eq!((state.jobs(a), state.jobs(b), state.has_room(b)), (3, 9, false));
+        (0..7).for_each(|_| state.leave_if(b, true));
+        assert_eq!((state.jobs(b), state.has_room(b)), (2, true));
+    }
+
+    #[test]
+    fn the_types_of_a_large_fleet_are_those_of_its_ranges() {
+        for types in [vec![20_000], vec![1, 40_000], vec![20_000, 1, 20_000, 3], vec![9000, 9000, 9000, 9000, 9000]] {
+            let fleet = fleet(&types.iter().map(|&count| (1, None, count)).collect::<Vec<_>>());
+            for m in fleet.server_types() {
+                let range = fleet.servers_of_type(m);
+                for r in [range.start, range.end - 1] {
+                    assert_eq!(fleet.server_type(ServerId::new(r)), m, "server {r}");
+                }
+            }
+        }
+    }
+}

@@ -1,9 +1,9 @@
 //! Runs that cannot be long: stopped ones, tiny ones, and fleets on which hardly anything happens.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use shortline_core::graph::Edges;
-use shortline_sim::{Observer, PolicyReport, Simulation, SimulationError, Until};
+use shortline_sim::{Observer, PolicyReport, Round, Simulation, SimulationError, Until};
 use shortline_theory::exact;
 
 use crate::exact::agrees;
@@ -30,11 +30,27 @@ fn a_run_stopped_in_its_warm_up_has_no_means_and_says_why() {
     assert!(report.why.unwrap().contains("stopped in its warm-up"));
 }
 
+/// Stops the run some looks after its first measuring round.
+struct StopsMeasuring(AtomicBool, StopsAt);
+
+impl Observer for StopsMeasuring {
+    fn round_ended(&self, _: &Round) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed) && self.1.is_stopped()
+    }
+}
+
 #[test]
 fn a_run_stopped_later_has_what_there_is() {
-    let report = stopped_at(&fleet(&[(1.0, 1, 2)], &[1.0]).build(), 5000);
-    assert!(!report.converged && report.why.is_none());
-    assert!(report.means.unwrap().mean_response_s.unwrap().ci95[0] > 1.0);
+    let fleet = fleet(&[(1.0, 1, 1)], &[0.9]).build();
+    let observer = StopsMeasuring(AtomicBool::new(false), StopsAt(100, AtomicU32::new(0)));
+    let report = Simulation::new(&fleet).policy(policy("jsq")).threads(1).run_observed(&observer).unwrap();
+    let report = &report.policies[0];
+    assert!(!report.converged && report.why.is_none(), "{report:?}");
+    assert!(report.means.as_ref().unwrap().mean_response_s.unwrap().ci95[0] > 5.0);
 }
 
 /// A job at a server of rate 1 beside one of rate 1e12: a million million ticks to an event. Without a bound on the ticks
@@ -44,7 +60,7 @@ fn a_run_on_which_nothing_happens_is_stopped_all_the_same() {
     let fleet = fleet(&[(1e12, 1, 1), (1.0, 1, 1)], &[0.5, 0.5]).rows(&[&[0], &[1]]).build();
     for lump in [true, false] {
         let simulation = Simulation::new(&fleet).policy(policy("jsq")).lump(lump).threads(1);
-        let report = simulation.run_observed(&StopsAt(200, AtomicU32::new(0))).unwrap();
+        let report = simulation.run_observed(&StopsAt(20, AtomicU32::new(0))).unwrap();
         assert!(report.policies[0].means.is_none());
     }
 }

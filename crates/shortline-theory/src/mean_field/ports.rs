@@ -32,6 +32,11 @@ pub struct Basis {
     /// Coefficient of variation, over servers, of the arrivals at a server if each job went to a random compatible one; 0
     /// if all servers are as popular. With `L` job types of degree `k` on random servers it is about `sqrt(N / (L k))`.
     pub unevenness: f64,
+    /// How far the mix of server types that a job type has is from that of the fleet: the total-variation distance, averaged
+    /// over arrivals. With `k` random servers, about `0.4 sum_m sqrt(alpha_m (1 - alpha_m) / k)`.
+    pub skew: f64,
+    /// What `skew` would be with random servers.
+    pub random_skew: f64,
 }
 
 impl Basis {
@@ -44,6 +49,13 @@ impl Basis {
     pub fn caveat(&self) -> Option<String> {
         if self.is_complete {
             return None;
+        }
+        if self.skew > 2.0 * self.random_skew + 0.02 {
+            return Some(
+                "may be far off: job types are on certain server types, and the mean field takes their servers for random \
+                 ones"
+                    .to_owned(),
+            );
         }
         let k = self.smallest_degree;
         let even = self.unevenness < 0.05;
@@ -84,8 +96,9 @@ pub(super) fn of_fleet(
     let degree = |l: usize| fleet.graph().degree(l);
     let is_complete = rows.iter().all(|&(l, _)| degree(l) == servers);
     let unevenness = if is_complete { 0.0 } else { unevenness(fleet, &rows, servers) };
+    let (skew, random_skew) = if is_complete { (0.0, 0.0) } else { skew(fleet, &rows, classes) };
     let smallest_degree = rows.iter().map(|&(l, _)| degree(l)).min().unwrap_or(0);
-    let basis = Basis { is_complete, smallest_degree, unevenness };
+    let basis = Basis { is_complete, smallest_degree, unevenness, skew, random_skew };
 
     let seen = |degree: usize| match policy {
         PolicySpec::Random => degree.min(1),
@@ -149,6 +162,22 @@ fn unevenness(fleet: &Fleet, rows: &[(usize, f64)], servers: usize) -> f64 {
     let mean = arrivals.iter().sum::<f64>() / servers as f64;
     let squares = arrivals.iter().map(|a| a * a).sum::<f64>() / servers as f64;
     if mean > 0.0 { (squares - mean * mean).max(0.0).sqrt() / mean } else { 0.0 }
+}
+
+/// [`Basis::skew`], and what it would be with random servers: by the normal law, `E|Z| = sqrt(2 / pi)`.
+fn skew(fleet: &Fleet, rows: &[(usize, f64)], classes: &[ServerClass]) -> (f64, f64) {
+    let mut shares = vec![0.0; fleet.server_type_count()];
+    classes.iter().for_each(|class| shares[class.server_type.index()] += class.share);
+    let (mut skew, mut random) = (0.0, 0.0);
+    for &(l, share) in rows.iter().filter(|(l, _)| fleet.graph().degree(*l) > 0) {
+        let degree = fleet.graph().degree(l) as f64;
+        let mut seen = vec![0.0; shares.len()];
+        fleet.graph().for_each(l, |r| seen[fleet.server_type(r).index()] += 1.0 / degree);
+        skew += share * 0.5 * seen.iter().zip(&shares).map(|(a, b)| (a - b).abs()).sum::<f64>();
+        let deviation = |alpha: &f64| (alpha * (1.0 - alpha) / degree).sqrt();
+        random += share * 0.5 * std::f64::consts::FRAC_2_PI.sqrt() * shares.iter().map(deviation).sum::<f64>();
+    }
+    (skew, random)
 }
 
 fn narrow(n: usize) -> u32 {

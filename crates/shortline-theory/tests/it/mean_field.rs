@@ -523,6 +523,14 @@ fn a_complete_graph_is_no_approximation_and_others_say_how_good_it_is() {
     let uneven = Build::servers(&[]).class(4, 1.0, 1).job_type(1.0, 1.0, &[0]).job_type(1.0, 1.0, &[0, 1, 2, 3]).done();
     // Arrivals 5/8 and 1/8, 1/8, 1/8 of a mean 1/4: deviations 3/8 and -1/8, over the mean: sqrt((9/4 + 3/4) / 4).
     assert_near(field(&uneven, "jsq").basis().unevenness, 0.75_f64.sqrt(), 1e-12, "unevenness");
+    // Job types that are on the fast servers, or on the others, only.
+    let fast: Vec<u32> = (0..20).collect();
+    let others: Vec<u32> = (20..40).collect();
+    let split =
+        Build::servers(&[]).class(20, 1.0, 1).class(20, 0.5, 1).job_type(9.0, 1.0, &fast).job_type(1.0, 1.0, &others);
+    let basis = *field(&split.done(), "jsq").basis();
+    assert_near(basis.skew, 0.5, 1e-12, "skew");
+    assert!(basis.caveat().unwrap().contains("may be far off"));
     let mut parts = three_speeds(0.5).parts;
     parts.edges = Edges::Complete;
     assert!(field(&Fleet::new(parts).unwrap(), "jsq").basis().is_complete);

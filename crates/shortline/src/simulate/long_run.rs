@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 use shortline_core::Fleet;
 use shortline_core::fleet::Parts;
 use shortline_core::fleet::settings::Overflow;
@@ -13,6 +14,7 @@ use shortline_sim::{Bound, Observer, PolicyReport, Report, Until};
 use shortline_theory::bounds::{self, GraphBound};
 use shortline_theory::stability;
 
+use super::mean_field::{self, AtRest, Predicted};
 use super::sweep::{self, Point};
 use super::watch::Watch;
 use super::{Args, ServiceInstead, asked, refused, tables};
@@ -28,6 +30,8 @@ pub(super) struct Simulated {
     /// The load that was asked for.
     pub(super) load: Option<f64>,
     pub(super) report: Report,
+    /// With `--mean-field`, one per policy.
+    pub(super) mean_field: Option<Vec<Predicted<AtRest>>>,
 }
 
 /// Runs every point and prints the reports.
@@ -40,8 +44,11 @@ pub(super) fn run(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Wa
             None => sweep::fleet_of(file.fleet.clone(), args.load)?,
             Some(point) => point.fleet(file, args.load)?,
         };
-        let report = simulate(args, &split::with_shares(Arc::new(fleet), policies)?, policies, watch)?;
-        let simulated = Simulated { point: *point, load: point.and_then(Point::load).or(args.load), report };
+        let fleet = split::with_shares(Arc::new(fleet), policies)?;
+        let report = simulate(args, &fleet, policies, watch)?;
+        let mean_field = args.mean_field.then(|| mean_field::at_rest(&fleet, policies));
+        let load = point.and_then(Point::load).or(args.load);
+        let simulated = Simulated { point: *point, load, report, mean_field };
         if let Some(csv) = &mut csv {
             csv.write(&simulated)?;
         }
@@ -52,7 +59,7 @@ pub(super) fn run(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Wa
     }
     watch.bar.finish_and_clear();
     warn(args, file, policies, &done, points.len(), watch);
-    print(args, &done)?;
+    print(args, policies, &done)?;
     let mut policies = done.iter().flat_map(|point| &point.report.policies);
     let all = done.len() == points.len() && policies.all(|policy| policy.converged);
     if args.strict && !all {
@@ -124,6 +131,16 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// The reports as JSON, with what the mean field says.
+fn with_mean_field(args: &Args, done: &[Simulated]) -> Result<Value, Failure> {
+    let shown = |simulated: &Simulated| {
+        let mut shown = serde_json::to_value(Shown::new(args, simulated)).map_err(Failure::run)?;
+        mean_field::insert(&mut shown, "policies", simulated.mean_field.as_deref().unwrap_or_default())?;
+        Ok(shown)
+    };
+    if args.sweep.is_none() { shown(&done[0]) } else { done.iter().map(shown).collect() }
+}
+
 /// Says on standard error what is to be known before the figures are believed.
 #[expect(clippy::print_stderr, reason = "the command line talks to its user")]
 fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], points: usize, watch: &Watch) {
@@ -170,9 +187,10 @@ fn may_lock(file: &Parts, policy: PolicySpec) -> bool {
 }
 
 #[expect(clippy::print_stdout, reason = "the command line talks to its user")]
-fn print(args: &Args, done: &[Simulated]) -> Result<(), Failure> {
+fn print(args: &Args, policies: &[PolicySpec], done: &[Simulated]) -> Result<(), Failure> {
     if args.json {
         let json = match &args.sweep {
+            _ if args.mean_field => serde_json::to_string_pretty(&with_mean_field(args, done)?),
             None => serde_json::to_string_pretty(&Shown::new(args, &done[0])),
             Some(_) => {
                 let shown: Vec<Shown<'_>> = done.iter().map(|simulated| Shown::new(args, simulated)).collect();
@@ -182,14 +200,17 @@ fn print(args: &Args, done: &[Simulated]) -> Result<(), Failure> {
         println!("{}", json.map_err(Failure::run)?);
         return Ok(());
     }
-    for Simulated { point, report, .. } in done {
+    for Simulated { point, report, mean_field, .. } in done {
         let load = report.offered_load.map_or("unknown".to_owned(), tables::load);
         let point = point.map_or(String::new(), |point| format!(" (sweep: {})", point.title()));
         println!(
             "{}{point}: {} servers, {} job types, {} edges, offered load {load}",
             report.fleet, report.servers, report.job_types, report.edges
         );
-        println!("{}", tables::table(report));
+        println!("{}", tables::table(report, mean_field.as_deref()));
+        if let Some(predicted) = mean_field {
+            print!("{}", mean_field::notes(policies, predicted));
+        }
     }
     Ok(())
 }
@@ -202,6 +223,6 @@ mod tests {
     fn the_noise_of_sums_is_not_printed() {
         assert_eq!(without_noise(0.1 + 0.2).to_string(), "0.3");
         assert_eq!(without_noise(1.0 / 3.0).to_string(), "0.3333333333333");
-        assert_eq!(without_noise(2e-9), 2e-9);
+        assert_eq!(without_noise(2e-9).to_string(), "0.000000002");
     }
 }

@@ -8,18 +8,25 @@ use comfy_table::{CellAlignment, Table, presets};
 use shortline_sim::{Estimate, Means, PolicyReport, Report};
 
 use super::long_run::Simulated;
+use super::mean_field::{AtRest, Predicted};
 use super::sweep::Point;
 use crate::failure::Failure;
 
 const COLUMNS: [&str; 9] =
     ["policy", "mean response", "over the bound", "waiting", "service", "95 % below", "waits", "blocked", "engine"];
 
-pub(super) fn table(report: &Report) -> Table {
+/// `mean_field`: what goes into one more column.
+pub(super) fn table(report: &Report, mean_field: Option<&[Predicted<AtRest>]>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(COLUMNS);
-    for policy in &report.policies {
-        table.add_row(row(policy));
+    table.set_header(COLUMNS.into_iter().chain(mean_field.map(|_| "mean field")));
+    for (i, policy) in report.policies.iter().enumerate() {
+        let mut row = row(policy);
+        if let Some(predicted) = mean_field {
+            row.resize(COLUMNS.len(), String::new());
+            row.push(predicted[i].cell());
+        }
+        table.add_row(row);
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -133,7 +140,7 @@ pub(super) fn unwritten(path: &Path, error: std::io::Error) -> Failure {
 }
 
 fn csv_row(simulated: &Simulated, policy: &PolicyReport) -> String {
-    let Simulated { point, load, report } = simulated;
+    let Simulated { point, load, report, .. } = simulated;
     let means = policy.means.as_ref();
     let mean = |of: fn(&Means) -> Option<Estimate>| number(means.and_then(of).map(|e| e.mean));
     let response = means.and_then(|means| means.mean_response_s);

@@ -7,6 +7,7 @@ use shortline_core::fleet::Parts;
 use shortline_core::policy::PolicySpec;
 use shortline_sim::{Estimate, Moment, Trajectories, Trajectory};
 
+use super::mean_field::{self, InTime, Predicted};
 use super::tables::{self, number, quoted, with_error};
 use super::watch::Watch;
 use super::{Args, asked, points, refused, sweep};
@@ -57,36 +58,56 @@ pub(super) fn run(
     let trajectories = asked(args, &fleet, policies).trajectory(&times.0, args.replications as usize, watch);
     let trajectories = trajectories.map_err(refused)?;
     watch.bar.finish_and_clear();
+    let predicted = if args.mean_field { mean_field::in_time(&fleet, policies, &times.0) } else { Vec::new() };
     if let Some(path) = &args.csv {
-        std::fs::write(path, csv(&trajectories)).map_err(|error| tables::unwritten(path, error))?;
+        let mut text = csv(&trajectories);
+        trajectories.trajectories.iter().zip(&predicted).for_each(|(t, predicted)| text += &predicted.csv(&t.policy));
+        std::fs::write(path, text).map_err(|error| tables::unwritten(path, error))?;
     }
     if !trajectories.complete {
         eprintln!("warning: stopped before the last moment");
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&trajectories).map_err(Failure::run)?);
+        let mut json = serde_json::to_string_pretty(&trajectories).map_err(Failure::run)?;
+        if args.mean_field {
+            let mut value = serde_json::to_value(&trajectories).map_err(Failure::run)?;
+            mean_field::insert(&mut value, "trajectories", &predicted)?;
+            json = serde_json::to_string_pretty(&value).map_err(Failure::run)?;
+        }
+        println!("{json}");
         return Ok(());
     }
-    for trajectory in &trajectories.trajectories {
+    for (i, trajectory) in trajectories.trajectories.iter().enumerate() {
         println!(
             "{}: policy {}, from empty, {} replications",
             trajectories.fleet, trajectory.policy, trajectories.replications
         );
-        println!("{}", table(trajectory));
+        println!("{}", table(trajectory, None));
+        if let Some(predicted) = predicted.get(i) {
+            println!("the mean field of it");
+            match predicted {
+                Predicted::Known(_) => println!("{}", table(trajectory, Some(predicted))),
+                Predicted::Unknown { .. } => {}
+            }
+            predicted.note().iter().for_each(|note| println!("{note}"));
+        }
     }
     Ok(())
 }
 
-/// One row per moment: jobs, and the occupancy of the fleet's server types.
-fn table(trajectory: &Trajectory) -> Table {
+/// One row per moment: jobs, and the occupancy of the fleet's server types; of the mean field, if it is given.
+fn table(trajectory: &Trajectory, mean_field: Option<&Predicted<InTime>>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let types = trajectory.points.first().map_or(&[][..], |moment| &moment.per_server_type);
     let occupancies = types.iter().flat_map(|m| [1, 2].map(|i| format!("{} >= {i}", m.name)));
     let columns = ["time".to_owned(), "jobs".to_owned()];
     table.set_header(columns.into_iter().chain(occupancies));
-    for moment in &trajectory.points {
-        table.add_row(row(moment));
+    for (i, moment) in trajectory.points.iter().enumerate() {
+        table.add_row(match mean_field {
+            None => row(moment),
+            Some(predicted) => [vec![format!("{} s", moment.time_s)], predicted.cells(i)].concat(),
+        });
     }
     table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table

@@ -5,6 +5,7 @@
 mod architecture;
 mod check;
 mod docs;
+mod mean_field;
 mod processes;
 mod serving;
 mod simulate;
