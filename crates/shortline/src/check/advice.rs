@@ -117,10 +117,11 @@ fn fragile(stability: &StabilitySection) -> Option<String> {
     if stability.stable != Some(true) || needed.is_empty() {
         return None;
     }
+    let rest = "the others cannot do all the work that arrives";
+    if let [server] = needed.as_slice() {
+        return Some(format!("{server} cannot be lost: without it {rest}"));
+    }
     let at_least = if stability.losses_not_computed > 0 { "at least " } else { "" };
-    let number = counted(needed.len(), "server");
     let names = listed(&needed, NAMES);
-    Some(format!(
-        "{at_least}{number} cannot be lost: without any one of {names} the others cannot do all the work that arrives"
-    ))
+    Some(format!("{at_least}{} servers cannot be lost: without any one of {names} {rest}", needed.len()))
 }

@@ -54,7 +54,7 @@ impl ModelSection {
         };
         let slots = model.slots() as f64;
         let mu: Vec<f64> = model.classes().iter().map(|class| class.rate_per_s).collect();
-        let (mu_1, mu_last) = (mu[0], mu[mu.len() - 1]);
+        let last = mu.len();
         let needed = model.needed_classes();
         let busy = model.fluid_busy();
         let overloaded = "the servers cannot do the work that arrives: there is no K, and nothing that hangs on it";
@@ -69,9 +69,9 @@ impl ModelSection {
             busy: busy.as_ref().map(|busy| busy.iter().sum::<f64>() / slots),
             busy_by_class: busy.map(|busy| busy.iter().map(|busy| busy / slots).collect()),
             lambda: Some(model.arrivals_per_s() / slots),
-            tau_1k: needed.map(|k| mu_1 / mu[k - 1]),
-            tau_1m: Some(mu_1 / mu_last),
-            tau_km: needed.map(|k| mu[k - 1] / mu_last),
+            tau_1k: needed.map(|k| model.speed_ratio(1, k)),
+            tau_1m: Some(model.speed_ratio(1, last)),
+            tau_km: needed.map(|k| model.speed_ratio(k, last)),
             mu_m: Some(mu),
         }
     }

@@ -21,14 +21,19 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// README and all pages of the book, with their names.
+/// README and all pages of the book, with their names: the path within the book.
 fn pages() -> Vec<(String, String)> {
-    let mut paths = vec![root().join("README.md")];
-    let book = std::fs::read_dir(root().join("docs/src")).unwrap();
-    paths.extend(book.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "md")));
-    paths.sort();
-    let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
-    paths.iter().map(|path| (name(path), std::fs::read_to_string(path).unwrap())).collect()
+    let mut pages = vec![("README.md".to_owned(), std::fs::read_to_string(root().join("README.md")).unwrap())];
+    for folder in ["", "theory/"] {
+        let entries = std::fs::read_dir(root().join("docs/src").join(folder)).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        for path in paths.filter(|path| path.extension().is_some_and(|e| e == "md")) {
+            let name = format!("{folder}{}", path.file_name().unwrap().to_string_lossy());
+            pages.push((name, std::fs::read_to_string(path).unwrap()));
+        }
+    }
+    pages.sort();
+    pages
 }
 
 fn blocks(page: &str) -> Vec<Block<'_>> {
@@ -131,7 +136,10 @@ fn links_within_the_book_lead_somewhere() {
     for (page, text) in pages.iter().filter(|(page, _)| page != "README.md") {
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-            let file = if file.is_empty() { page.as_str() } else { file };
+            if target.starts_with("http") {
+                continue;
+            }
+            let file = &if file.is_empty() { page.clone() } else { within_the_book(page, file) };
             assert!(has_page(file), "{page}: no page {file}");
             let headings = &pages.iter().find(|(page, _)| page == file).unwrap().1;
             let found = anchor.is_empty() || headings.lines().filter_map(heading).any(|heading| heading == anchor);
@@ -140,6 +148,16 @@ fn links_within_the_book_lead_somewhere() {
         }
     }
     assert!(links > 10);
+}
+
+/// The path within the book of a link from a page.
+fn within_the_book(page: &str, link: &str) -> String {
+    let folder = page.rsplit_once('/').map_or("", |(folder, _)| folder);
+    match link.strip_prefix("../") {
+        Some(above) => above.to_owned(),
+        None if folder.is_empty() => link.to_owned(),
+        None => format!("{folder}/{link}"),
+    }
 }
 
 /// The anchor of a heading: lower case, blanks to dashes, other signs dropped.
