@@ -41,7 +41,7 @@
 //! assert!((steady.mean_response_s - x.iter().sum::<f64>() / 0.9).abs() < 1e-12);
 //!
 //! // From empty it gets there.
-//! let filling = field.trajectory(&[], &[0.0, 100.0])?;
+//! let filling = field.trajectory(&[], &[0.0, 1000.0])?;
 //! assert_eq!(filling.points[0].mean_jobs, 0.0);
 //! assert!((filling.points[1].mean_jobs / steady.mean_jobs - 1.0).abs() < 1e-6);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
