@@ -1,6 +1,6 @@
-//! Which clock ticks next: one word a draw, from tables that stay in the nearest cache whatever the number of clocks.
+//! Which clock ticks next: one word a draw, from tables that stay in a near cache whatever the number of clocks.
 //!
-//! Servers of a type tick at the same rate, and often job types do. Neighbours of equal weight form a *run*; an alias
+//! Few clocks ([`FEW`]) are drawn from one alias table, which costs least. Of many, servers of a type tick at the same rate, and often job types do. Neighbours of equal weight form a *run*; an alias
 //! table ([`Alias`]) over the runs cuts the words `0..2^64` into intervals, at most two per run, and each interval is
 //! mapped linearly on the members of its run. Where weights change so often that runs do not pay ([`MOST_RUNS`]), all
 //! job types or all servers form one run, whose members are drawn by an alias table of their own: the whole part of
@@ -14,16 +14,45 @@ use shortline_core::alias::Alias;
 /// Job types, or servers, with more runs than this form one.
 const MOST_RUNS: usize = 32;
 
+/// So many clocks or fewer have one table, of 128 KiB at most.
+const FEW: usize = 1 << 13;
+
 /// A discrete law over `0..n`.
 #[derive(Clone, Debug)]
-pub(crate) struct ClockTable {
+pub(crate) enum ClockTable {
+    Few(Alias),
+    Many(Runs),
+}
+
+impl ClockTable {
+    /// The law proportional to the weights (finite, not negative, not all 0) of two kinds of clocks, numbered through.
+    pub(crate) fn new(job_types: &[f64], servers: &[f64]) -> Self {
+        if job_types.len() + servers.len() <= FEW {
+            Self::Few(Alias::new(&[job_types, servers].concat()))
+        } else {
+            Self::Many(Runs::new(job_types, servers))
+        }
+    }
+
+    /// The outcome of a uniformly random word.
+    #[inline(always)]
+    pub(crate) fn draw(&self, word: u64) -> u32 {
+        match self {
+            Self::Few(table) => table.draw(word),
+            Self::Many(runs) => runs.draw(word),
+        }
+    }
+}
+
+/// The law of many clocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Runs {
     /// One per run: words from here to the end of the cell take the second of its segments.
     splits: Vec<u64>,
     /// Two per run.
     segments: Vec<Segment>,
     /// Cells of the runs with unequal weights, behind one for all others.
     cells: Vec<Cell>,
-    clocks: usize,
 }
 
 /// An interval of words, mapped on a run.
@@ -56,9 +85,8 @@ struct Run<'a> {
     is_equal: bool,
 }
 
-impl ClockTable {
-    /// The law proportional to the weights (finite, not negative, not all 0) of two kinds of clocks, numbered through.
-    pub(crate) fn new(job_types: &[f64], servers: &[f64]) -> Self {
+impl Runs {
+    fn new(job_types: &[f64], servers: &[f64]) -> Self {
         let mut runs = Vec::new();
         push_runs(&mut runs, 0, job_types);
         push_runs(&mut runs, job_types.len(), servers);
@@ -80,17 +108,12 @@ impl ClockTable {
             }
             splits.push(split as u64);
         }
-        Self { splits, segments, cells, clocks: job_types.len() + servers.len() }
-    }
-
-    /// Number of outcomes.
-    pub(crate) fn len(&self) -> usize {
-        self.clocks
+        Self { splits, segments, cells }
     }
 
     /// The outcome of a uniformly random word.
     #[inline(always)]
-    pub(crate) fn draw(&self, word: u64) -> u32 {
+    fn draw(&self, word: u64) -> u32 {
         let i = (u128::from(word) * self.splits.len() as u128 >> 64) as usize;
         let segment = &self.segments[2 * i + usize::from(word >= self.splits[i])];
         let product = u128::from(word - segment.base) * u128::from(segment.scale);
@@ -160,8 +183,8 @@ mod tests {
     use super::*;
 
     /// How many of the words, one in `2^64 / n` each, fall on each outcome.
-    fn counts(table: &ClockTable, n: u64) -> Vec<u64> {
-        let mut counts = vec![0; table.len()];
+    fn counts(table: &Runs, outcomes: usize, n: u64) -> Vec<u64> {
+        let mut counts = vec![0; outcomes];
         let step = u64::MAX / n;
         (0..n).for_each(|i| counts[table.draw(step / 2 + i * step) as usize] += 1);
         counts
@@ -182,7 +205,7 @@ mod tests {
                 // a run, and in a run of unequal weights at most one for each member.
                 let n = 1 << 20;
                 for (i, (&count, weight)) in
-                    counts(&ClockTable::new(&job_types, servers), n).iter().zip(&weights).enumerate()
+                    counts(&Runs::new(&job_types, servers), weights.len(), n).iter().zip(&weights).enumerate()
                 {
                     let expected = weight / total * n as f64;
                     assert!((count as f64 - expected).abs() <= 110.0, "{i}: {count} words instead of {expected}");
@@ -194,17 +217,17 @@ mod tests {
 
     #[test]
     fn equal_clocks_need_no_memory_and_unequal_ones_a_cell() {
-        assert_eq!(ClockTable::new(&[1.0; 1000], &[0.5; 1000]).cells.len(), 1);
-        assert_eq!(ClockTable::new(&unequal(), &[0.5; 1000]).cells.len(), 51);
+        assert_eq!(Runs::new(&[1.0; 1000], &[0.5; 1000]).cells.len(), 1);
+        assert_eq!(Runs::new(&unequal(), &[0.5; 1000]).cells.len(), 51);
     }
 
     #[test]
     fn the_ends_of_every_interval_stay_in_their_run() {
         for job_types in [vec![0.3; 1 << 20], unequal(), vec![1e-30], vec![7.0]] {
-            let table = ClockTable::new(&job_types, &[1.0, 1.0, 1.0, 0.1]);
+            let table = Runs::new(&job_types, &[1.0, 1.0, 1.0, 0.1]);
             let ends = table.segments.iter().map(|segment| segment.base).chain(table.splits.iter().copied());
             for word in ends.flat_map(|end| [end.wrapping_sub(1), end, end.wrapping_add(1)]) {
-                assert!((table.draw(word) as usize) < table.len());
+                assert!((table.draw(word) as usize) < job_types.len() + 4);
             }
         }
     }
@@ -213,7 +236,7 @@ mod tests {
     /// degrees of freedom).
     #[test]
     fn the_members_of_a_run_are_equally_likely() {
-        let table = ClockTable::new(&[0.7, 0.2], &[1.0; 101]);
+        let table = Runs::new(&[0.7, 0.2], &[1.0; 101]);
         let mut words = Generator::seed_from_u64(3);
         let mut counts = [0_u32; 101];
         let mut draws = 0;

@@ -39,6 +39,7 @@ const LARGE: usize = 1 << 15;
 #[derive(Debug)]
 pub(crate) struct Clock {
     table: ClockTable,
+    clocks: usize,
     /// Ticks per second.
     rate: f64,
     slots: Vec<u32>,
@@ -51,6 +52,7 @@ impl Clock {
         Self {
             rate: model.arrival_rate + servers.iter().sum::<f64>(),
             table: ClockTable::new(&model.arrival_rates, &servers),
+            clocks: model.arrival_rates.len() + servers.len(),
             slots: fleet.server_types().map(|m| model.slots(m)).collect(),
         }
     }
@@ -67,7 +69,7 @@ impl Clock {
     }
 
     fn is_large(&self) -> bool {
-        self.table.len() > LARGE
+        self.clocks > LARGE
     }
 
     /// Has the caches filled for these ticks.

@@ -27,7 +27,7 @@ pub(crate) fn at_load(fleet: &Arc<Fleet>, name: &str, load: f64) -> PolicyReport
     let largest = stability::analyse(fleet).unwrap().max_load_factor;
     let simulation = Simulation::new(fleet)
         .policy(policy(name))
-        .seed(6)
+        .seed(5)
         .load_factor(load * largest)
         .until(Until::RelativeError { error: 0.05, most_events: 200_000_000 });
     simulation.run().unwrap().policies.remove(0)
