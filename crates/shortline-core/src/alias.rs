@@ -10,7 +10,7 @@
 /// use shortline_core::alias::Alias;
 ///
 /// let table = Alias::new(&[1.0, 3.0]);
-/// let draws = (0..1000).map(|i| table.draw(u64::MAX / 1000 * i));
+/// let draws = (0..1000).map(|i| table.draw(u64::MAX / 2000 * (2 * i + 1)));
 /// assert_eq!(draws.filter(|&outcome| outcome == 0).count(), 250);
 /// ```
 #[derive(Clone, Debug)]
