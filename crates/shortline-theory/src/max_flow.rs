@@ -132,6 +132,8 @@ pub(crate) struct Flow<'a> {
     amounts: Amounts,
     /// Edges and nodes looked at by searches so far: a measure of effort that is the same on every machine.
     visits: u64,
+    /// Searches end when they have looked at so many.
+    most_visits: u64,
     /// Former values, if a trial is running.
     former: Option<Vec<(Place, u64)>>,
     search: Search,
@@ -180,6 +182,7 @@ impl<'a> Flow<'a> {
             graph,
             amounts,
             visits: 0,
+            most_visits: u64::MAX,
             former: None,
             search: Search {
                 port_level: vec![UNREACHED; ports],
@@ -281,9 +284,14 @@ impl<'a> Flow<'a> {
         self.amounts.supply.iter().sum()
     }
 
-    /// Edges and nodes that searches have looked at.
-    pub(crate) fn visits(&self) -> u64 {
-        self.visits
+    /// From now on [`augment`](Self::augment) gives up when searches have looked at so many edges and nodes in all.
+    pub(crate) fn give_up_after(&mut self, most_visits: u64) {
+        self.most_visits = most_visits;
+    }
+
+    /// Whether it has: then the flow is one, but perhaps not a maximum flow, and it proves no cut.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.visits > self.most_visits
     }
 
     /// The flow as it stands.
@@ -299,7 +307,7 @@ impl<'a> Flow<'a> {
     /// Makes the flow a maximum flow; returns how much it grew.
     pub(crate) fn augment(&mut self) -> u64 {
         let mut grown = 0;
-        while self.find_levels() {
+        while !self.has_given_up() && self.find_levels() {
             for start in 0..self.graph.port_count() {
                 while self.amounts.supply[start] > 0 {
                     match self.push_along_a_path(start) {

@@ -51,14 +51,11 @@ impl Stability {
         let effort = effort.within_reason(reduced);
         let chosen = effort.chosen(&candidates, |candidate| self.optimum.tight_groups[candidate.group]);
         let of = Some(chosen.iter().filter(|&&chosen| chosen).count());
-        let mut exact = Removals::new(self);
+        let mut exact = Removals::new(self, effort.most_visits);
         let chosen = candidates.iter_mut().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(candidate, _)| candidate);
         for (done, candidate) in chosen.enumerate() {
-            if effort.is_spent(exact.visits()) {
-                break;
-            }
             observer(Progress { doing: "what the loss of servers costs", done: done + 1, of });
-            let value = exact.without_one_of(candidate.group, candidate.factor.value)?;
+            let Some(value) = exact.without_one_of(candidate.group, candidate.factor.value)? else { break };
             candidate.factor = Factor { value, is_exact: true };
         }
         let mut of_group = vec![None; reduced.groups.len()];
@@ -105,22 +102,25 @@ struct Removals<'a> {
 }
 
 impl<'a> Removals<'a> {
-    fn new(stability: &'a Stability) -> Self {
+    fn new(stability: &'a Stability, most_visits: u64) -> Self {
         let amounts = stability.optimum.amounts.clone();
-        let resume = |amounts| Offered::resume(stability.reduced(), amounts, stability.optimum.factor);
+        let resume = |amounts| {
+            let mut offered = Offered::resume(stability.reduced(), amounts, stability.optimum.factor);
+            offered.flow.give_up_after(most_visits);
+            offered
+        };
         Self { stability, offered: amounts.map(resume) }
     }
 
-    fn visits(&self) -> u64 {
-        self.offered.as_ref().map_or(0, |offered| offered.flow.visits())
-    }
-
-    fn without_one_of(&mut self, group: usize, at_most: f64) -> Result<f64, TheoryError> {
+    /// `None` once effort is spent.
+    fn without_one_of(&mut self, group: usize, at_most: f64) -> Result<Option<f64>, TheoryError> {
         let reduced = self.stability.reduced();
         if at_most <= 0.0 {
-            return Ok(0.0);
+            return Ok(Some(0.0));
         }
-        let Some(offered) = &mut self.offered else { return linear_program::max_load_factor_without(reduced, group) };
+        let Some(offered) = &mut self.offered else {
+            return linear_program::max_load_factor_without(reduced, group).map(Some);
+        };
         offered.set_factor(at_most);
         offered.begin_trial();
         let one = reduced.capacity(group) / reduced.groups[group].servers as f64;
@@ -130,7 +130,7 @@ impl<'a> Removals<'a> {
             Some(cut) => offered.newton_below(at_most, cut),
         };
         offered.end_trial();
-        Ok(factor)
+        Ok((!offered.flow.has_given_up()).then_some(factor))
     }
 }
 

@@ -63,10 +63,17 @@ impl Stability {
         policies: &[PolicySpec],
         observer: &mut Observer<'_>,
     ) -> Vec<PolicyStability> {
-        policies.iter().map(|&policy| self.of_policy(fleet, policy, observer)).collect()
+        let mut known = Vec::new();
+        policies.iter().map(|&policy| self.of_policy(fleet, policy, &mut known, observer)).collect()
     }
 
-    fn of_policy(&self, fleet: &Fleet, policy: PolicySpec, observer: &mut Observer<'_>) -> PolicyStability {
+    fn of_policy(
+        &self,
+        fleet: &Fleet,
+        policy: PolicySpec,
+        known: &mut Known,
+        observer: &mut Observer<'_>,
+    ) -> PolicyStability {
         let limit = self.max_load_factor;
         let answer = |stable_below: f64, unstable_above: f64, why: String| {
             let stable = match () {
@@ -107,7 +114,7 @@ impl Stability {
             PolicySpec::JsqD(d) | PolicySpec::JfsqD(d) => {
                 let count = d.count(fleet.server_count()) as usize;
                 let part = vec![0; self.reduced().groups.len()];
-                self.sampled(fleet, &Sampling { part, count: [count, 0] }, observer, answer)
+                self.sampled(fleet, Sampling { part, count: [count, 0] }, known, observer, answer)
             }
             PolicySpec::JsqFastOther { fast, other } => {
                 let first = JobTypeId::new(0);
@@ -115,7 +122,7 @@ impl Stability {
                 let groups = self.reduced().groups.iter();
                 let is_fast = groups.map(|group| speeds_equal(fleet.rate(first, group.server_type), fastest));
                 let part = is_fast.map(|is_fast| u8::from(!is_fast)).collect();
-                self.sampled(fleet, &Sampling { part, count: [fast as usize, other as usize] }, observer, answer)
+                self.sampled(fleet, Sampling { part, count: [fast as usize, other as usize] }, known, observer, answer)
             }
         }
     }
@@ -123,11 +130,18 @@ impl Stability {
     fn sampled(
         &self,
         fleet: &Fleet,
-        sampling: &Sampling,
+        sampling: Sampling,
+        known: &mut Known,
         observer: &mut Observer<'_>,
         answer: impl Fn(f64, f64, String) -> PolicyStability,
     ) -> PolicyStability {
-        let Bracket { at_least, at_most, tight } = critical_factor(self.reduced(), sampling, observer);
+        let found = known.iter().find(|(other, _)| *other == sampling).map(|(_, bracket)| bracket.clone());
+        let found = found.unwrap_or_else(|| {
+            let bracket = critical_factor(self.reduced(), &sampling, observer);
+            known.push((sampling, bracket.clone()));
+            bracket
+        });
+        let Bracket { at_least, at_most, tight } = found;
         // Samples are no freer than the job types they come from.
         let at_most = at_most.min(self.max_load_factor);
         let at_least = at_least.min(at_most);
@@ -189,6 +203,9 @@ impl Stability {
         )
     }
 }
+
+/// Brackets found so far: `jsq(d)` and `jfsq(d)` have the same.
+type Known = Vec<(Sampling, Bracket)>;
 
 const CUT_CONDITION: &str = "stable whenever some policy is";
 const SHARES: &str = "fixed shares under which no server is overloaded";

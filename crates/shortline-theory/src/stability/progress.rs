@@ -33,7 +33,7 @@ impl Effort {
 
     /// Edges and nodes that the searches of [`Worst`](Self::Worst) look at in all, some ten seconds: where the whole of a
     /// large fleet is the bottleneck, a single question may cost as much as the analysis did.
-    pub const MOST_VISITS: u64 = 600_000_000;
+    pub const MOST_VISITS: u64 = 300_000_000;
     /// Most linear programs, where a fleet is not of product form and has more than
     /// [`SMALL_PROGRAM`](Self::SMALL_PROGRAM) edges.
     pub const MOST_PROGRAMS: usize = 5;
@@ -61,15 +61,10 @@ impl Effort {
 pub(super) struct Plan {
     worst: usize,
     of_bottleneck: usize,
-    most_visits: u64,
+    pub(super) most_visits: u64,
 }
 
 impl Plan {
-    /// Whether so many visits are all that is granted.
-    pub(super) fn is_spent(self, visits: u64) -> bool {
-        visits > self.most_visits
-    }
-
     /// Which of the candidates (sorted, the worst first) are to be exact.
     pub(super) fn chosen<T>(self, candidates: &[T], is_in_bottleneck: impl Fn(&T) -> bool) -> Vec<bool> {
         let mut left = self.of_bottleneck;

@@ -38,7 +38,7 @@ const MOST_SWEEPS: usize = 4_096;
 const NARROW: f64 = 1e-2;
 
 /// How servers are sampled: so many of each part of a job type's servers, all where there are fewer.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Sampling {
     /// Which of two parts each group belongs to.
     pub(super) part: Vec<u8>,

@@ -40,14 +40,12 @@ impl Stability {
         let effort = effort.within_reason(reduced);
         let chosen = effort.chosen(&ports, |port| self.optimum.tight_ports[port.port]);
         let of = Some(chosen.iter().filter(|&&chosen| chosen).count());
-        let mut exact = Headrooms::new(self);
+        let mut exact = Headrooms::new(self, effort.most_visits);
         let chosen = ports.iter_mut().zip(&chosen).filter(|(_, chosen)| **chosen);
         for (done, (port, _)) in chosen.enumerate() {
-            if effort.is_spent(exact.visits()) {
-                break;
-            }
             observer(Progress { doing: "how far job types can grow", done: done + 1, of });
-            (port.headroom, port.is_exact) = (exact.of(port.port)?, true);
+            let Some(headroom) = exact.of(port.port)? else { break };
+            (port.headroom, port.is_exact) = (headroom, true);
         }
         let mut of_port = vec![None; reduced.ports.len()];
         ports.iter().for_each(|port| of_port[port.port] = Some(*port));
@@ -92,29 +90,23 @@ enum Headrooms<'a> {
 }
 
 impl<'a> Headrooms<'a> {
-    fn new(stability: &'a Stability) -> Self {
+    fn new(stability: &'a Stability, most_visits: u64) -> Self {
         let reduced = stability.reduced();
         match &stability.optimum.amounts {
             Some(amounts) => {
                 let mut offered = Offered::resume(reduced, amounts.clone(), stability.optimum.factor);
                 offered.set_factor(1.0);
+                offered.flow.give_up_after(most_visits);
                 Self::Flow(Box::new(offered), reduced)
             }
             None => Self::Program(reduced),
         }
     }
 
-    fn visits(&self) -> u64 {
-        match self {
-            Self::Flow(offered, _) => offered.flow.visits(),
-            Self::Program(_) => 0,
-        }
-    }
-
-    /// Headroom of a port, `-work` if the others alone are too much.
-    fn of(&mut self, port: usize) -> Result<f64, TheoryError> {
+    /// Headroom of a port, `-work` if the others alone are too much; `None` once effort is spent.
+    fn of(&mut self, port: usize) -> Result<Option<f64>, TheoryError> {
         let (offered, reduced) = match self {
-            Self::Program(reduced) => return linear_program::headroom(reduced, port),
+            Self::Program(reduced) => return linear_program::headroom(reduced, port).map(Some),
             Self::Flow(offered, reduced) => (offered, reduced),
         };
         let own = offered.units(port, 1.0);
@@ -130,11 +122,12 @@ impl<'a> Headrooms<'a> {
             flow.augment();
             let served = if others_fit { all - flow.unserved_at(port) } else { 0 };
             flow.end_trial();
-            return Ok(offered.scale.amount(served) - reduced.ports[port].work);
+            let headroom = offered.scale.amount(served) - reduced.ports[port].work;
+            return Ok((!offered.flow.has_given_up()).then_some(headroom));
         }
         flow.add_supply(port, all);
         let more = flow.augment();
         flow.end_trial();
-        Ok(offered.scale.amount(more))
+        Ok((!offered.flow.has_given_up()).then(|| offered.scale.amount(more)))
     }
 }
