@@ -10,6 +10,9 @@ use super::Progress;
 /// Fractions of the servers at which `delta_m(e)` is shown.
 const FRACTIONS: [f64; 4] = [0.05, 0.1, 0.25, 0.5];
 
+/// On more servers than this half of the fractions, the middle ones, are shown: each takes a search of seconds.
+const MANY_SERVERS: usize = 20_000;
+
 /// Most speed classes shown one by one; of more, those around `K` and the outermost.
 const MOST_CLASSES: usize = 6;
 
@@ -72,7 +75,8 @@ impl ConnectivitySection {
         let mut rows = Vec::new();
         for m in classes_shown(connectivity.class_count(), needed) {
             let n = connectivity.server_count(m);
-            let mut left_out: Vec<usize> = FRACTIONS.iter().map(|u| (u * n as f64).ceil() as usize).collect();
+            let fractions = if n > MANY_SERVERS { &FRACTIONS[1..3] } else { &FRACTIONS[..] };
+            let mut left_out: Vec<usize> = fractions.iter().map(|u| (u * n as f64).ceil() as usize).collect();
             left_out.dedup();
             for e in left_out {
                 progress.at(&format!("connectivity: {e} of {n} servers"));

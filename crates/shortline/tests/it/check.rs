@@ -413,7 +413,7 @@ fn a_guarantee_lies_above_the_bounds_and_makes_them_hold() {
     assert_eq!((&fluid["valid"], &report["bounds"][1]["valid"]), (&true.into(), &true.into()));
     assert!(fluid["why"].as_str().unwrap().contains("under jfsq, jfiq and nq"), "{fluid:#}");
     assert_eq!(report["bounds"][2]["valid"], false, "the pooled bound has no form for losses");
-    assert_eq!(number(&report["connectivity"][0]["upper"]), 0.0);
+    close(&report["connectivity"][0]["upper"], 0.0);
 }
 
 #[test]
@@ -449,7 +449,8 @@ fn all_computes_what_is_left_out_by_default_and_names_witnesses() {
     let (_folder, path) = of_kind("two parts");
     let all = json(&path, &["--all"]);
     let row = &all["connectivity"][0];
-    assert_eq!((row["servers_left_out"].as_u64(), number(&row["lower"])), (Some(1), 0.5 / 0.7));
+    assert_eq!(row["servers_left_out"].as_u64(), Some(1));
+    close(&row["lower"], 0.5 / 0.7);
     assert_eq!(strings(&row["witness"]["servers"]), ["b"]);
     assert_eq!(strings(&row["witness"]["job_types"]), ["m"]);
 }
