@@ -101,7 +101,7 @@ impl Runs {
             // The words whose product with the number of cells has `i` as its whole part.
             let first = |i: usize| ((i as u128) << 64).div_ceil(runs.len() as u128);
             let (low, high) = (first(i), first(i + 1));
-            let split = low + (u128::from(threshold) * (high - low) >> 64);
+            let split = low + ((u128::from(threshold) * (high - low)) >> 64);
             for (run, from, to) in [(own, low, split), (other, split, high)] {
                 let run = run as usize;
                 segments.push(runs[run].segment(from, to - from, places[run]));
@@ -114,7 +114,7 @@ impl Runs {
     /// The outcome of a uniformly random word.
     #[inline(always)]
     fn draw(&self, word: u64) -> u32 {
-        let i = (u128::from(word) * self.splits.len() as u128 >> 64) as usize;
+        let i = ((u128::from(word) * self.splits.len() as u128) >> 64) as usize;
         let segment = &self.segments[2 * i + usize::from(word >= self.splits[i])];
         let product = u128::from(word - segment.base) * u128::from(segment.scale);
         if self.cells.len() == 1 {
