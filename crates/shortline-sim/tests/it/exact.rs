@@ -3,7 +3,8 @@
 //! Goal: no figure is off by more than chance. Method: the exact value of each figure lies in the simulation's 99.9 %
 //! interval, whose half-width is below 0.5 % of the mean response time. Seeds are fixed; were they free, one figure in
 //! a thousand would raise a false alarm: with 8 figures, 10 systems and 12 policies, 960 figures, one is expected in
-//! a fresh run. The seed is 8, the first after 7 without one.
+//! a fresh run. The seed is 8, the first after 7 without one; what seed 7 missed (`jiq`, response of j0), a run of 1e8
+//! events with another seed met: 1.41377 +- 0.00044 s against 1.41380 s.
 
 use shortline_sim::PolicyReport;
 use shortline_theory::exact::{self, Exact};
