@@ -2,8 +2,8 @@
 //!
 //! 1. **Warm-up.** Every replication starts empty and runs, a fifth further each round, until for every policy MSER-5
 //!    of the number of jobs (averaged over the replications) drops less than half, or what is left of its climb is
-//!    less than a tenth of the relative error asked for. All of it is then dropped: what is measured starts in the
-//!    second half of a settled run. Without that, at [`LONGEST_WARM_UP`] or when the run is stopped, there are no means.
+//!    less than a tenth of the relative error asked for; and until the replications, side by side, are not seen to climb
+//!    any more. All of it is then dropped: what is measured starts in the second half of a settled run. Without that, at [`LONGEST_WARM_UP`] or when the run is stopped, there are no means.
 //! 2. **Growth.** After each round every policy whose jobs may pile up is tested for growth; a policy that grows is
 //!    unstable and stops.
 //! 3. **Measuring.** Rounds go on until the intervals of all mean response times are narrow enough, or a limit is
@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use crate::chain::{Chain, Streams};
 use crate::engine::Contender;
-use crate::estimate::Estimate;
+use crate::estimate::{self, Estimate};
 use crate::growth;
 use crate::observe::response_parts;
 use crate::record::Record;
@@ -147,7 +147,21 @@ impl Racer {
         let values = self.lanes.iter().map(|lane| lane.watch.jobs().len()).min().unwrap_or(0);
         let at = |i: usize| self.lanes.iter().map(|lane| lane.watch.jobs()[i]).sum::<f64>();
         let series: Vec<f64> = (0..values).map(at).collect();
-        settling::mser5(&series).is_some() || settling::levels_off(&series, 0.1 * error)
+        let of = |series: fn(&Watch) -> &[f64]| -> Vec<&[f64]> {
+            self.lanes.iter().map(|lane| &series(&lane.watch)[..values]).collect()
+        };
+        let tolerance = 0.1 * error;
+        let levels_off = settling::levels_off(&series, tolerance);
+        let climbs = || settling::climbs(&of(Watch::jobs), tolerance) || settling::climbs(&of(Watch::norms), tolerance);
+        (levels_off && self.is_quiet(values, tolerance))
+            || ((levels_off || settling::mser5(&series).is_some()) && !climbs())
+    }
+
+    /// Whether chance moves the number of jobs, averaged over the replications, by less than this, relative.
+    fn is_quiet(&self, values: usize, tolerance: f64) -> bool {
+        let means = |lane: &Lane| estimate::mean(&lane.watch.jobs()[values - values / 4..values]);
+        let means: Vec<f64> = self.lanes.iter().map(means).collect();
+        estimate::half_width(&means, 0.975).is_some_and(|chance| chance <= tolerance * estimate::mean(&means))
     }
 
     fn end_warm_up(&mut self, warm_up: WarmUp) {

@@ -69,7 +69,8 @@ fn warn_of_unused_lines(section: &Section<'_, '_>, overflow: &Read<Overflow>, po
     for key in ["queue_size", "queue_timeout_s"] {
         let place: Option<&Span> = section.place_of(key);
         if let Some(place) = place {
-            let message = format!("`{key}` has no effect: nothing waits in front of the servers");
+            let message =
+                format!("`{key}` has no effect but under policy `central`: else nothing waits in front of the servers");
             section.faults.warn(place, message).help("add `overflow = \"wait\"`, or remove it").report();
         }
     }
