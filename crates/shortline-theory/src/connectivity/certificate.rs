@@ -92,11 +92,7 @@ fn port_weights(sub: &Subgraph) -> Vec<Vec<f64>> {
     let edges: f64 = degrees.iter().sum();
     let reachable = sub.reachable();
     let capped = |cap: f64| -> Vec<f64> {
-        sub.shares
-            .iter()
-            .zip(&degrees)
-            .map(|(share, degree)| share.min(cap * reachable * degree / edges))
-            .collect()
+        sub.shares.iter().zip(&degrees).map(|(share, degree)| share.min(cap * reachable * degree / edges)).collect()
     };
     let mut weights = vec![sub.shares.clone()];
     weights.extend(CAPS.map(capped).into_iter().filter(|capped| capped.iter().sum::<f64>() < 0.99 * reachable));

@@ -189,7 +189,8 @@ pub(super) fn between(
     policy: PolicySpec,
 ) -> PolicyStability {
     if at_most <= 1.0 + CRITICAL {
-        let why = format!("no policy is: the servers cannot do the work that arrives, from {at_most:.3} times the load on");
+        let why =
+            format!("no policy is: the servers cannot do the work that arrives, from {at_most:.3} times the load on");
         return answer(policy, 0.0, at_most, why);
     }
     if let Some(obstacle) = obstacle(fleet, policy) {
