@@ -526,6 +526,39 @@ fn rows_of_servers_and_job_types_carry_their_own_figures() {
     assert_eq!((&report["slacks_not_computed"], &report["losses_not_computed"]), (&0.into(), &0.into()));
 }
 
+/// 250 job types on as many servers, and one on two servers of its own that saturates first.
+const MANY: &str = "graph = { kind = 'file', path = 'edges.csv' }
+    server_type = [{ name = 'A', rate = 1 }]
+    server = [{ name = 's', count = 252, type = 'A' }]
+    job_type = [{ name = 'm', count = 250, rate = 0.5 }, { name = 'hot', rate = 1.8 }]";
+
+#[test]
+fn what_is_only_bounded_is_counted_and_the_worst_of_it_is_shown_as_a_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let edges: Vec<String> =
+        (0..250).flat_map(|l| [0, 1, 7].map(|k| format!("m-{l},s-{}", (l + k * k) % 250))).collect();
+    file(&folder, "edges.csv", &format!("job_type,server\n{}\nhot,s-250\nhot,s-251\n", edges.join("\n")));
+    let path = file(&folder, "fleet.toml", MANY);
+    let (some, all) = (json(&path, &[]), json(&path, &["--all"]));
+    for (list, count, key, name) in
+        [("slacks", 251, "factor", "job_type"), ("losses", 252, "max_load_factor", "server")]
+    {
+        let rows = some[list].as_array().unwrap();
+        let bounds: Vec<&Value> = rows.iter().filter(|row| row["exact"] == false).collect();
+        let exact = rows.len() - bounds.len();
+        assert!(exact >= 100 && exact < count, "{list}: {exact}");
+        assert_eq!((bounds.len(), some[format!("{list}_not_computed")].as_u64()), (20, Some((count - exact) as u64)));
+        let every = all[list].as_array().unwrap();
+        assert_eq!((every.len(), every.iter().all(|row| row["exact"] == true)), (count, true), "{list}");
+        for row in rows {
+            let truth = number(&every.iter().find(|other| other[name] == row[name]).unwrap()[key]);
+            assert!(number(&row[key]) >= truth - 1e-9, "{row:#} {truth}");
+        }
+    }
+    let page = page(&path, &["--top", "200"]);
+    assert!(page.contains("at most ") && page.contains("not computed, only bounded (--all)"), "{page}");
+}
+
 #[test]
 fn connectivity_rows_say_which_servers_they_are_about() {
     let folder = tempfile::tempdir().unwrap();
