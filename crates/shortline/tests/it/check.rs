@@ -601,6 +601,17 @@ fn the_guarantee_is_that_of_the_files_policy() {
     assert!(chi < 1.0 && (1.0..=4096.0).contains(&e), "{guarantee:#}");
 }
 
+/// One job in twenty may be lost: a guarantee, and far too much for bounds that know no losses.
+#[test]
+fn a_guarantee_of_some_blocking_does_not_make_the_bounds_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, _, toml) = KINDS.iter().find(|(name, ..)| *name == "buffers of one").unwrap();
+    let report = json(&file(&folder, "fleet.toml", &toml.replace("rate = 10 ", "rate = 20 ")), &[]);
+    let blocking = number(&report["guarantee"]["blocking_probability"]);
+    assert!((0.01..0.1).contains(&blocking), "{blocking}");
+    assert!(report["bounds"].as_array().unwrap().iter().all(|bound| bound["valid"] == false), "{:#}", report["bounds"]);
+}
+
 /// The theorems bound it by 0.88 there: proved, and of no use to anybody.
 #[test]
 fn a_blocking_probability_of_more_than_a_half_is_no_guarantee() {
