@@ -130,8 +130,6 @@ pub(crate) struct Amounts {
 pub(crate) struct Flow<'a> {
     graph: &'a Bipartite,
     amounts: Amounts,
-    /// Edges and nodes looked at by searches so far: a measure of effort that is the same on every machine.
-    visits: u64,
     /// Searches end when they have looked at so many.
     most_visits: u64,
     /// Former values, if a trial is running.
@@ -150,6 +148,8 @@ enum Place {
 /// Levels of the last breadth-first search, and the current arcs of the depth-first search in it.
 #[derive(Clone, Debug)]
 struct Search {
+    /// Edges and nodes looked at so far: a measure of effort that is the same on every machine.
+    visits: u64,
     port_level: Vec<u32>,
     server_level: Vec<u32>,
     port_arc: Vec<u32>,
@@ -181,10 +181,10 @@ impl<'a> Flow<'a> {
         Self {
             graph,
             amounts,
-            visits: 0,
             most_visits: u64::MAX,
             former: None,
             search: Search {
+                visits: 0,
                 port_level: vec![UNREACHED; ports],
                 server_level: vec![UNREACHED; servers],
                 port_arc: vec![0; ports],
@@ -291,7 +291,7 @@ impl<'a> Flow<'a> {
 
     /// Whether it has: then the flow is one, but perhaps not a maximum flow, and it proves no cut.
     pub(crate) fn has_given_up(&self) -> bool {
-        self.visits > self.most_visits
+        self.search.visits > self.most_visits
     }
 
     /// The flow as it stands.
@@ -309,7 +309,7 @@ impl<'a> Flow<'a> {
         let mut grown = 0;
         while !self.has_given_up() && self.find_levels() {
             for start in 0..self.graph.port_count() {
-                while self.amounts.supply[start] > 0 {
+                while self.amounts.supply[start] > 0 && !self.has_given_up() {
                     match self.push_along_a_path(start) {
                         0 => break,
                         units => grown += units,
@@ -329,9 +329,9 @@ impl<'a> Flow<'a> {
     /// Breadth-first levels from the ports with supply; whether a server with room is reached. Servers beyond the
     /// nearest room get no level.
     fn find_levels(&mut self) -> bool {
-        let Self { graph, amounts: Amounts { supply, room, on_edge }, search, visits, .. } = self;
+        let Self { graph, amounts: Amounts { supply, room, on_edge }, search, .. } = self;
         search.start(graph, supply);
-        *visits += (supply.len() + room.len()) as u64;
+        search.visits += (supply.len() + room.len()) as u64;
         let mut depth_of_room = UNREACHED;
         let mut next = 0;
         while let Some(&port) = search.queue.get(next) {
@@ -340,7 +340,7 @@ impl<'a> Flow<'a> {
             if depth > depth_of_room {
                 break;
             }
-            *visits += graph.row(port as usize).len() as u64;
+            search.visits += graph.row(port as usize).len() as u64;
             for &server in graph.row(port as usize) {
                 if search.server_level[server as usize] != UNREACHED {
                     continue;
@@ -349,7 +349,7 @@ impl<'a> Flow<'a> {
                 if room[server as usize] > 0 {
                     depth_of_room = depth;
                 } else if depth < depth_of_room {
-                    *visits += graph.column(server as usize).len() as u64;
+                    search.visits += graph.column(server as usize).len() as u64;
                     for &(tail, edge) in graph.column(server as usize) {
                         if on_edge[edge as usize] > 0 && search.port_level[tail as usize] == UNREACHED {
                             search.port_level[tail as usize] = depth + 1;
@@ -388,6 +388,7 @@ impl<'a> Flow<'a> {
         search.path.clear();
         let mut port = start;
         loop {
+            search.visits += 1;
             let arc = search.port_arc[port] as usize;
             if arc == graph.edges(port).end {
                 let hop = search.path.pop()?;
@@ -429,6 +430,7 @@ impl Search {
         let onward = self.server_level[server] + 1;
         let end = graph.column_starts[server + 1];
         while self.server_arc[server] < end {
+            self.visits += 1;
             let (tail, edge) = graph.tails[self.server_arc[server] as usize];
             if on_edge[edge as usize] > 0 && self.port_level[tail as usize] == onward {
                 return Some((tail, edge));

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod check;
+mod digits;
 mod emulate;
 mod failure;
 mod fleet_file;

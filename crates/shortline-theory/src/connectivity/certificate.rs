@@ -90,15 +90,12 @@ fn by_coverage(sub: &Subgraph) -> Vec<f64> {
 fn port_weights(sub: &Subgraph) -> Vec<Vec<f64>> {
     let degrees: Vec<f64> = (0..sub.shares.len()).map(|port| sub.degree(port) as f64).collect();
     let edges: f64 = degrees.iter().sum();
+    let reachable = sub.reachable();
     let capped = |cap: f64| -> Vec<f64> {
-        sub.shares
-            .iter()
-            .zip(&degrees)
-            .map(|(share, degree)| share.min(cap * sub.reachable() * degree / edges))
-            .collect()
+        sub.shares.iter().zip(&degrees).map(|(share, degree)| share.min(cap * reachable * degree / edges)).collect()
     };
     let mut weights = vec![sub.shares.clone()];
-    weights.extend(CAPS.map(capped).into_iter().filter(|capped| capped.iter().sum::<f64>() < 0.99 * sub.reachable()));
+    weights.extend(CAPS.map(capped).into_iter().filter(|capped| capped.iter().sum::<f64>() < 0.99 * reachable));
     weights
 }
 

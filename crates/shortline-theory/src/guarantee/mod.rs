@@ -49,7 +49,7 @@ pub use scope::{NotApplicable, PolicyClass};
 use search::Effort;
 pub use simple::SimpleBound;
 use vacuous::Part;
-pub use vacuous::{Cause, Mend, Vacuous};
+pub use vacuous::{Cause, MOST_BLOCKED, Mend, Quantity, Vacuous};
 
 /// The connectivity profile: `profile(m, i)` is `delta_m(i)`, or an upper bound on it. See [`evaluate`].
 pub type Profile<'a> = &'a dyn Fn(usize, usize) -> f64;

@@ -22,16 +22,32 @@ pub(super) enum Part {
 pub struct Vacuous {
     /// What the bound came out as. Not a guarantee: see [`trivial`](Self::trivial).
     pub value: f64,
-    /// What holds without any theorem: probability 1, the places at the servers, or the longest stay in seconds.
+    /// What a bound must be below to say something: half of the jobs blocked ([`MOST_BLOCKED`]), the places at the servers,
+    /// or the longest mean stay at any of them in seconds.
     pub trivial: f64,
     /// What the two are.
-    pub quantity: &'static str,
+    pub quantity: Quantity,
     /// The term that does it.
     pub cause: Cause,
     /// What would mend it, each by itself. Found by trying, with less effort than the bounds themselves: it is enough, a
     /// little less might do. Empty if nothing within reach does.
     pub mends: Vec<Mend>,
 }
+
+/// What a bound is a bound on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Quantity {
+    /// Share of the jobs that are blocked.
+    BlockingProbability,
+    /// Mean number of jobs in the fleet.
+    MeanJobs,
+    /// Mean response time in seconds.
+    MeanResponse,
+}
+
+/// From this blocking probability on a bound is no guarantee. It is proved up to 1, but a rule that may lose more jobs
+/// than it keeps is not one that anybody runs: a number would read as a promise where there is none.
+pub const MOST_BLOCKED: f64 = 0.5;
 
 /// The term that makes a bound say nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,14 +81,27 @@ pub enum Mend {
 impl fmt::Display for Vacuous {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, trivial) = (rounded(self.value), rounded(self.trivial));
-        let what = self.quantity;
-        write!(
-            f,
-            "vacuous at this size: {what} is only bounded by {value}, and {trivial} holds anyway; {}",
-            self.cause
-        )?;
+        write!(f, "vacuous at this size: {}; ", self.cause)?;
+        match self.quantity {
+            Quantity::BlockingProbability => {
+                write!(f, "all that follows is a blocking probability of at most {}", rounded(self.value.min(1.0)))?;
+            }
+            Quantity::MeanJobs => {
+                write!(
+                    f,
+                    "all that follows is a mean of at most {value} jobs, and the servers have no more than {trivial} places"
+                )?;
+            }
+            Quantity::MeanResponse => {
+                write!(
+                    f,
+                    "all that follows is a mean response time of at most {value} s, and with all places taken at the slowest server \
+                     it is no more than {trivial} s"
+                )?;
+            }
+        }
         for (i, mend) in self.mends.iter().enumerate() {
-            write!(f, "{}{mend}", if i == 0 { "; what would do: " } else { ", or " })?;
+            write!(f, "{}{mend}", if i == 0 { "; what would mend it: " } else { ", or " })?;
         }
         Ok(())
     }
@@ -105,26 +134,30 @@ impl fmt::Display for Cause {
 impl fmt::Display for Mend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Load(load) => write!(f, "load <= {load:.2}"),
-            Self::Servers(servers) => write!(f, "{servers} servers, as well connected"),
+            Self::Load(load) => write!(f, "an offered load <= {load:.2}"),
+            Self::Servers(servers) => {
+                write!(f, "{servers} servers of the same kinds at the same load, as well connected as these")
+            }
             Self::Connectivity(factor) if *factor > 0.0 => {
-                write!(f, "delta times {factor} (job types on more servers)")
+                write!(f, "job types on more servers, so that delta is {factor} times what it is")
             }
             Self::Connectivity(_) => f.write_str("every job type on every server"),
-            Self::LoadOnCompleteGraph(load) => write!(f, "load <= {load:.2} with every job type on every server"),
+            Self::LoadOnCompleteGraph(load) => {
+                write!(f, "an offered load <= {load:.2} with every job type on every server")
+            }
         }
     }
 }
 
 /// What a bound came out as, what is trivial, and its name: `None` if it says something.
-pub(super) fn trivial(analysis: &Analysis, part: Part) -> Option<(f64, f64, &'static str)> {
+pub(super) fn trivial(analysis: &Analysis, part: Part) -> Option<(f64, f64, Quantity)> {
     let (jobs, system) = (analysis.jobs(), analysis.system());
     let says = |value: f64, trivial: f64| value < trivial;
     let quantities = match part {
-        Part::Blocking => vec![(analysis.blocking_probability(), 1.0, "the blocking probability")],
+        Part::Blocking => vec![(analysis.blocking_probability(), MOST_BLOCKED, Quantity::BlockingProbability)],
         Part::Jobs => vec![
-            (jobs.mean_jobs, system.places, "the mean number of jobs"),
-            (jobs.mean_response_s, system.longest_stay_s(), "the mean response time (s)"),
+            (jobs.mean_jobs, system.places, Quantity::MeanJobs),
+            (jobs.mean_response_s, system.longest_stay_s(), Quantity::MeanResponse),
         ],
     };
     quantities.into_iter().find(|&(value, trivial, _)| !says(value, trivial))

@@ -11,7 +11,8 @@
 //! **Method.** Newton's iteration on cuts (Dinkelbach, 1967): at a factor `s`, a maximum flow either carries all work,
 //! or leaves a cut `S` whose ratio is smaller; that ratio is the next `s`. Every `s` is the ratio of an actual cut, so
 //! the result is never below `s*`, and it is exact up to rounding: a handful of flows. Where service rates are not of
-//! product form, `s*` is a linear program, solved together with its dual: the two must agree.
+//! product form, `s*` is a linear program, solved together with its dual: the two must agree. Where that is too large,
+//! [`load_factor_between`] says between which numbers `s*` lies.
 //!
 //! What follows from it: which **policies** are stable ([`by_policy`]); how far each job type alone can grow
 //! ([`Stability::slacks`]); what each server's loss costs ([`Stability::losses`]); where one more copy of a job type
@@ -45,6 +46,7 @@ mod advice;
 mod losses;
 mod newton;
 mod policies;
+mod prices;
 mod progress;
 mod sampled;
 mod slacks;
@@ -59,6 +61,7 @@ pub use losses::Loss;
 use newton::Cut;
 pub(crate) use newton::Optimum;
 pub use policies::{PolicyStability, by_policy};
+pub use prices::{LoadFactorBounds, load_factor_between};
 pub use progress::{Effort, Factor, Observer, Progress};
 pub use slacks::Slack;
 

@@ -80,6 +80,9 @@ impl<'a> Offered<'a> {
 
     /// Each port offers `factor` times its work; the flow is again a maximum flow.
     pub(super) fn set_factor(&mut self, factor: f64) {
+        if factor.total_cmp(&self.factor).is_eq() {
+            return;
+        }
         for p in 0..self.reduced.ports.len() {
             let (before, now) = (self.units(p, self.factor), self.units(p, factor));
             if now > before {

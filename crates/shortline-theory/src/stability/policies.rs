@@ -28,7 +28,7 @@ use super::progress::Observer;
 use super::sampled::{Bracket, Sampling, critical_factor};
 use super::{CRITICAL, Stability, analyse};
 use crate::TheoryError;
-use crate::reduced::Speeds;
+use crate::reduced::{Reduced, Speeds};
 
 /// Whether a policy is stable.
 #[derive(Clone, PartialEq, Debug)]
@@ -75,14 +75,7 @@ impl Stability {
         observer: &mut Observer<'_>,
     ) -> PolicyStability {
         let limit = self.max_load_factor;
-        let answer = |stable_below: f64, unstable_above: f64, why: String| {
-            let stable = match () {
-                () if unstable_above <= 1.0 + CRITICAL => Some(false),
-                () if stable_below > 1.0 + CRITICAL => Some(true),
-                () => None,
-            };
-            PolicyStability { policy, stable, stable_below, unstable_above, why }
-        };
+        let answer = |stable_below, unstable_above, why| answer(policy, stable_below, unstable_above, why);
         if !self.is_stable() {
             return answer(0.0, limit, self.why_no_policy(fleet));
         }
@@ -92,7 +85,7 @@ impl Stability {
         let is_uniform = fleet.is_uniform();
         match policy {
             PolicySpec::Random => {
-                let (factor, why) = self.random(fleet);
+                let (factor, why) = random(fleet, self.reduced());
                 answer(factor, factor, why)
             }
             PolicySpec::Split => answer(limit, limit, format!("{SHARES}; {}", room_to_grow(limit))),
@@ -104,7 +97,7 @@ impl Stability {
                 answer(limit, limit, format!("{CUT_CONDITION}; {}", room_to_grow(limit)))
             }
             PolicySpec::Jiq | PolicySpec::Jfiq => {
-                let (below, _) = self.random(fleet);
+                let (below, _) = random(fleet, self.reduced());
                 let why = format!(
                     "when no compatible server is idle the job goes to a random one: surely stable only where `random` \
                      is, up to {below:.3} times the load, and surely unstable only from {limit:.3} times on",
@@ -160,32 +153,6 @@ impl Stability {
         answer(at_least, at_most, why)
     }
 
-    /// Critical factor of `random`, and in words.
-    fn random(&self, fleet: &Fleet) -> (f64, String) {
-        let reduced = self.reduced();
-        let mut busy = vec![0.0; reduced.groups.len()];
-        for p in 0..reduced.ports.len() {
-            let row = reduced.graph.row(p).iter().map(|&g| g as usize);
-            let degree: usize = row.clone().map(|g| reduced.groups[g].servers).sum();
-            for g in row {
-                let group = &reduced.groups[g];
-                // Slots that the port keeps busy at one server, over the slots of that server.
-                busy[g] +=
-                    reduced.ports[p].work / degree as f64 / reduced.speed(p, g) * group.servers as f64 / group.slots;
-            }
-        }
-        let first = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a)));
-        let first = first.expect("a fleet with an edge has a group");
-        let factor = 1.0 / busy[first];
-        let server = fleet.server_name(self.shares.members_of(first)[0]);
-        let why = format!(
-            "blind shares: `{server}` is busy {:.3} of the time{}; it saturates first, at {factor:.3} times the load",
-            busy[first],
-            if busy[first] >= 1.0 { ", more than it has" } else { "" },
-        );
-        (factor, why)
-    }
-
     fn why_no_policy(&self, fleet: &Fleet) -> String {
         let job_types = &self.bottleneck.job_types;
         let first = job_types.first().map(|&l| fleet.job_type_name(l)).unwrap_or_default();
@@ -202,6 +169,72 @@ impl Stability {
             self.max_load_factor
         )
     }
+}
+
+/// What a bracket on the critical factor says.
+fn answer(policy: PolicySpec, stable_below: f64, unstable_above: f64, why: String) -> PolicyStability {
+    let stable = match () {
+        () if unstable_above <= 1.0 + CRITICAL => Some(false),
+        () if stable_below > 1.0 + CRITICAL => Some(true),
+        () => None,
+    };
+    PolicyStability { policy, stable, stable_below, unstable_above, why }
+}
+
+/// Stability of a policy in a fleet of which bounds on `s*` are known, and not the flow that attains it.
+pub(super) fn between(
+    fleet: &Fleet,
+    reduced: &Reduced,
+    (at_least, at_most): (f64, f64),
+    policy: PolicySpec,
+) -> PolicyStability {
+    if at_most <= 1.0 + CRITICAL {
+        let why =
+            format!("no policy is: the servers cannot do the work that arrives, from {at_most:.3} times the load on");
+        return answer(policy, 0.0, at_most, why);
+    }
+    if let Some(obstacle) = obstacle(fleet, policy) {
+        return answer(policy, 0.0, at_most, format!("not known: {obstacle}"));
+    }
+    match policy {
+        PolicySpec::Random => {
+            let (factor, why) = random(fleet, reduced);
+            answer(policy, factor, factor, why)
+        }
+        PolicySpec::Split => {
+            let why = format!(
+                "not known: its shares are those of a linear program that is too large here; other shares are stable up to \
+                 {at_least:.3} times the load"
+            );
+            answer(policy, 0.0, at_most, why)
+        }
+        _ => answer(policy, 0.0, at_most, NOT_UNIFORM.to_owned()),
+    }
+}
+
+/// Critical factor of `random`, and in words.
+fn random(fleet: &Fleet, reduced: &Reduced) -> (f64, String) {
+    let mut busy = vec![0.0; reduced.groups.len()];
+    for p in 0..reduced.ports.len() {
+        let row = reduced.graph.row(p).iter().map(|&g| g as usize);
+        let degree: usize = row.clone().map(|g| reduced.groups[g].servers).sum();
+        for g in row {
+            let group = &reduced.groups[g];
+            // Slots that the port keeps busy at one server, over the slots of that server.
+            busy[g] += reduced.ports[p].work / degree as f64 / reduced.speed(p, g) * group.servers as f64 / group.slots;
+        }
+    }
+    let first = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a)));
+    let first = first.expect("a fleet with an edge has a group");
+    let factor = 1.0 / busy[first];
+    let server = reduced.group_of.iter().position(|group| group.is_some_and(|g| g as usize == first));
+    let server = fleet.server_name(ServerId::new(server.expect("a group has a server")));
+    let why = format!(
+        "blind shares: `{server}` is busy {:.3} of the time{}; it saturates first, at {factor:.3} times the load",
+        busy[first],
+        if busy[first] >= 1.0 { ", more than it has" } else { "" },
+    );
+    (factor, why)
 }
 
 /// Brackets found so far: `jsq(d)` and `jfsq(d)` have the same.

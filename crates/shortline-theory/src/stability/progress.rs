@@ -31,9 +31,9 @@ impl Effort {
     /// would otherwise cost as much as [`All`](Self::All).
     pub const MOST_OF_THE_BOTTLENECK: usize = 1_000;
 
-    /// Edges and nodes that the searches of [`Worst`](Self::Worst) look at in all, some ten seconds: where the whole of a
+    /// Edges and nodes that the searches of [`Worst`](Self::Worst) look at in all, a few seconds: where the whole of a
     /// large fleet is the bottleneck, a single question may cost as much as the analysis did.
-    pub const MOST_VISITS: u64 = 300_000_000;
+    pub const MOST_VISITS: u64 = 200_000_000;
     /// Most linear programs, where a fleet is not of product form and has more than
     /// [`SMALL_PROGRAM`](Self::SMALL_PROGRAM) edges.
     pub const MOST_PROGRAMS: usize = 5;

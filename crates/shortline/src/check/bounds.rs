@@ -6,6 +6,7 @@ use shortline_theory::TheoryError;
 
 use super::figures::{listed, short};
 use super::guarantee::GuaranteeSection;
+use crate::digits::without_noise;
 use shortline_theory::bounds::{self, Bound, BoundKind, Validity};
 
 /// One bound, at the arrival rates of the file: no job is lost.
@@ -46,8 +47,8 @@ impl BoundRow {
         match bound {
             Ok(bound) => Self {
                 kind: name,
-                mean_response_s: Some(bound.mean_response_s).filter(|mean| mean.is_finite()),
-                mean_jobs: Some(bound.mean_jobs).filter(|mean| mean.is_finite()),
+                mean_response_s: Some(bound.mean_response_s).filter(|mean| mean.is_finite()).map(without_noise),
+                mean_jobs: Some(bound.mean_jobs).filter(|mean| mean.is_finite()).map(without_noise),
                 valid: bound.is_valid(),
                 why: why(bound.validity).to_owned(),
                 assumes,

@@ -6,6 +6,8 @@ use shortline_core::fleet::Speed;
 use shortline_core::fleet::settings::Overflow;
 use shortline_core::graph::Row;
 
+use crate::digits::without_noise;
+
 /// The fleet in figures.
 #[derive(Debug, Serialize)]
 pub(super) struct FleetSection {
@@ -96,7 +98,7 @@ impl FleetSection {
             server_types: fleet.server_types().map(server_type).collect(),
             servers_per_job_type: Spread::of(per_job_type.clone().map(|degree| degree as u64)),
             job_types_on_one_server: per_job_type.filter(|&degree| degree == 1).count(),
-            arrivals_per_s: rates.map(|rates| rates.iter().sum()),
+            arrivals_per_s: rates.map(|rates| without_noise(rates.iter().sum())),
             uniform: fleet.has_rates().then(|| fleet.is_uniform()),
             parts: degrees.parts,
             overflow: match fleet.settings().overflow {

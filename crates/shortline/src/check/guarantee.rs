@@ -94,7 +94,7 @@ impl GuaranteeRow {
             (Ok(_), Ok(_)) => "holds for the long run of the fleet as it is".to_owned(),
             (Err(jobs), Ok(_)) => format!("of jobs and response time: {jobs}"),
             (Ok(_), Err(blocking)) => format!("of blocking: {blocking}"),
-            (Err(jobs), Err(_)) => jobs.to_string(),
+            (Err(jobs), Err(_)) => format!("{jobs}. Of blocking nothing is guaranteed either"),
         };
         let jobs = found.jobs.as_ref().ok();
         Self {

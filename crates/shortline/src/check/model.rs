@@ -4,6 +4,8 @@ use serde::Serialize;
 use shortline_core::Fleet;
 use shortline_theory::{Model, TheoryError};
 
+use crate::digits::without_noise;
+
 /// The symbols of W. Weng, X. Zhou, R. Srikant (2020); null where they do not apply.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct ModelSection {
@@ -64,14 +66,14 @@ impl ModelSection {
             classes: Some(mu.len()),
             slots: Some(model.slots()),
             needed,
-            beta: model.slack(),
-            load_first_k: model.slack().map(|beta| 1.0 - beta),
-            busy: busy.as_ref().map(|busy| busy.iter().sum::<f64>() / slots),
-            busy_by_class: busy.map(|busy| busy.iter().map(|busy| busy / slots).collect()),
-            lambda: Some(model.arrivals_per_s() / slots),
-            tau_1k: needed.map(|k| model.speed_ratio(1, k)),
-            tau_1m: Some(model.speed_ratio(1, last)),
-            tau_km: needed.map(|k| model.speed_ratio(k, last)),
+            beta: model.slack().map(without_noise),
+            load_first_k: model.slack().map(|beta| without_noise(1.0 - beta)),
+            busy: busy.as_ref().map(|busy| without_noise(busy.iter().sum::<f64>() / slots)),
+            busy_by_class: busy.map(|busy| busy.iter().map(|busy| without_noise(busy / slots)).collect()),
+            lambda: Some(without_noise(model.arrivals_per_s() / slots)),
+            tau_1k: needed.map(|k| without_noise(model.speed_ratio(1, k))),
+            tau_1m: Some(without_noise(model.speed_ratio(1, last))),
+            tau_km: needed.map(|k| without_noise(model.speed_ratio(k, last))),
             mu_m: Some(mu),
         }
     }

@@ -2,7 +2,7 @@
 
 use shortline_core::Fleet;
 use shortline_core::fleet::Fault;
-use shortline_core::fleet::settings::{Discipline, Failures, Information};
+use shortline_core::fleet::settings::{Discipline, Failures, Information, SizeLaw};
 
 use super::figures::counted;
 use super::fleet::FleetSection;
@@ -41,8 +41,13 @@ fn not_in_the_theory(fleet: &Fleet) -> Vec<String> {
     if settings.information != Information::default() {
         note("[information]", "policies are taken to know the counts of all servers at once");
     }
-    if settings.service.discipline == Discipline::ProcessorSharing {
-        note("[service] discipline", "servers are taken to work first in, first out");
+    // With exponential sizes both disciplines make the numbers of jobs the same chain.
+    if settings.service.discipline == Discipline::ProcessorSharing && settings.service.law != SizeLaw::Exponential {
+        notes.push(
+            "[service] discipline = \"ps\" with sizes that are not exponential: the bounds hold all the same; that a policy \
+             which looks at queues is stable is known for \"fifo\" only"
+                .to_owned(),
+        );
     }
     notes
 }

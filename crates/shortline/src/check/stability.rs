@@ -4,12 +4,18 @@ use serde::Serialize;
 use shortline_core::Fleet;
 use shortline_core::policy::PolicySpec;
 use shortline_theory::TheoryError;
-use shortline_theory::stability::{Effort, Factor, Stability, analyse_observed};
+use shortline_theory::stability::{
+    Effort, Factor, LoadFactorBounds, PolicyStability, Stability, analyse_observed, load_factor_between,
+};
 
 use super::Progress;
+use super::figures::short;
+use crate::digits::without_noise;
 
 /// Copies of a job type that are tried for the advice.
 const EDGES_TRIED: usize = 12;
+/// Rows of job types, and of servers, that have a bound only.
+const BOUNDS_SHOWN: usize = 20;
 
 /// Stability of the fleet: of some policy, if its buffers (or the lines in front) were unbounded.
 #[derive(Debug, Serialize)]
@@ -20,18 +26,20 @@ pub(super) struct StabilitySection {
     pub(super) stable_why: String,
     /// Arriving work over the work that the servers can do.
     pub(super) offered_load: Option<f64>,
-    /// `s*`; null without arrivals.
+    /// `s*`; null without arrivals, and where only bounds on it are known.
     pub(super) max_load_factor: Option<f64>,
+    /// `s*` lies between these, where it is beyond what can be computed.
+    pub(super) max_load_factor_between: Option<[f64; 2]>,
     /// What saturates first.
     pub(super) bottleneck: Bottleneck,
     pub(super) stability_by_policy: Vec<PolicyRow>,
     /// How far each job type can grow alone, the least first.
     pub(super) slacks: Vec<SlackRow>,
-    /// Job types whose slack was not computed.
+    /// Job types whose slack is not exact: the list ends with a bound for the worst of them.
     pub(super) slacks_not_computed: usize,
     /// What is left without each server, the least first.
     pub(super) losses: Vec<LossRow>,
-    /// Servers whose loss was not computed.
+    /// Servers whose loss is not exact: the list ends with a bound for the worst of them.
     pub(super) losses_not_computed: usize,
     /// Why slacks, losses or the best edge are not there.
     pub(super) slacks_why: Option<String>,
@@ -71,6 +79,8 @@ pub(super) struct SlackRow {
     pub(super) servers: usize,
     /// Null if it never arrives.
     pub(super) factor: Option<f64>,
+    /// If false, it can grow by at most this.
+    pub(super) exact: bool,
 }
 
 /// `s*` without a server.
@@ -79,6 +89,8 @@ pub(super) struct LossRow {
     pub(super) server: String,
     pub(super) server_type: String,
     pub(super) max_load_factor: f64,
+    /// If false, it is at most this.
+    pub(super) exact: bool,
 }
 
 /// A copy that the fleet does not have, and `s*` with it.
@@ -110,7 +122,42 @@ impl StabilitySection {
                 }
                 section
             }
+            Err(error @ TheoryError::TooLarge { .. }) => {
+                match load_factor_between(fleet, &mut |step| progress.step(step)) {
+                    Ok(bounds) => Self::between(fleet, &bounds, policies, &error),
+                    Err(error) => Self::without(fleet, policies, &error),
+                }
+            }
             Err(error) => Self::without(fleet, policies, &error),
+        }
+    }
+
+    /// What bounds on `s*` say, where `s*`, its bottleneck and all that follows from them are out of reach.
+    fn between(fleet: &Fleet, bounds: &LoadFactorBounds, policies: &[PolicySpec], obstacle: &TheoryError) -> Self {
+        let (least, most) = (short(bounds.at_least), short(bounds.at_most));
+        let why = match bounds.is_stable() {
+            Some(true) => format!("static shares were found that all servers can bear, up to {least} x the load"),
+            Some(false) => format!(
+                "prices on the servers' time prove that more arrives than they can do, from {most} x the load on"
+            ),
+            None => format!(
+                "the largest load factor lies between {least} and {most}: too close to 1 for the bounds to decide; \
+                 simulate, or lower the load"
+            ),
+        };
+        let answers = bounds.of_policies(fleet, policies);
+        let unknown = bounds.is_stable().is_none().then(|| Unknown::Failed(why.clone()));
+        Self {
+            stable: bounds.is_stable(),
+            stable_why: why,
+            max_load_factor_between: Some([bounds.at_least, bounds.at_most]),
+            stability_by_policy: policies
+                .iter()
+                .zip(&answers)
+                .map(|(policy, answer)| PolicyRow::of(*policy, answer))
+                .collect(),
+            unknown,
+            ..Self::nothing(format!("bottleneck, slacks, losses and the best copy are not computed: {obstacle}"))
         }
     }
 
@@ -127,8 +174,8 @@ impl StabilitySection {
         Self {
             stable: Some(found.is_stable()),
             stable_why: why.to_owned(),
-            offered_load: Some(found.offered_load).filter(|load| load.is_finite()),
-            max_load_factor: Some(found.max_load_factor).filter(|factor| factor.is_finite()),
+            offered_load: Some(found.offered_load).filter(|load| load.is_finite()).map(without_noise),
+            max_load_factor: Some(found.max_load_factor).filter(|factor| factor.is_finite()).map(without_noise),
             bottleneck: Bottleneck {
                 job_types: names.job_types.iter().map(|&l| fleet.job_type_name(l)).collect(),
                 servers: names.servers.iter().map(|&r| fleet.server_name(r)).collect(),
@@ -150,28 +197,28 @@ impl StabilitySection {
         let observer = &mut |step| progress.step(step);
         let slacks = found.slacks(effort, observer)?;
         self.slacks_not_computed = slacks.iter().filter(|slack| !slack.factor.is_exact).count();
-        let exact = slacks.iter().filter(|slack| slack.factor.is_exact);
-        self.slacks = exact
+        self.slacks = worth_showing(&slacks, |slack| slack.factor)
             .map(|slack| SlackRow {
                 job_type: fleet.job_type_name(slack.job_type),
                 servers: fleet.graph().degree(slack.job_type.index()),
                 factor: finite(slack.factor),
+                exact: slack.factor.is_exact,
             })
             .collect();
         let losses = found.losses(effort, observer)?;
         self.losses_not_computed = losses.iter().filter(|loss| !loss.max_load_factor.is_exact).count();
-        let exact = losses.iter().filter(|loss| loss.max_load_factor.is_exact);
-        self.losses = exact
+        self.losses = worth_showing(&losses, |loss| loss.max_load_factor)
             .map(|loss| LossRow {
                 server: fleet.server_name(loss.server),
                 server_type: fleet.server_type_parts(fleet.server_type(loss.server)).name.clone(),
-                max_load_factor: loss.max_load_factor.value,
+                max_load_factor: without_noise(loss.max_load_factor.value),
+                exact: loss.max_load_factor.is_exact,
             })
             .collect();
         self.best_edge = found.best_edge(fleet, EDGES_TRIED, observer)?.map(|edge| BestEdge {
             job_type: fleet.job_type_name(edge.job_type),
             server: fleet.server_name(edge.server),
-            max_load_factor: edge.max_load_factor,
+            max_load_factor: without_noise(edge.max_load_factor),
         });
         Ok(())
     }
@@ -212,6 +259,7 @@ impl StabilitySection {
             stable_why: why.clone(),
             offered_load: None,
             max_load_factor: None,
+            max_load_factor_between: None,
             bottleneck: Bottleneck::default(),
             stability_by_policy: Vec::new(),
             slacks: Vec::new(),
@@ -241,19 +289,35 @@ fn by_policy(fleet: &Fleet, found: &Stability, policies: &[PolicySpec], progress
     let row = |&policy: &PolicySpec| {
         let answer = answers.iter().find(|answer| answer.policy == without_ties(policy));
         let answer = answer.expect("every policy was asked for");
-        PolicyRow {
-            policy: policy.to_string(),
-            stable: answer.stable,
-            why: answer.why.clone(),
-            stable_below: Some(answer.stable_below).filter(|factor| factor.is_finite()),
-            unstable_above: Some(answer.unstable_above).filter(|factor| factor.is_finite()),
-        }
+        PolicyRow::of(policy, answer)
     };
     policies.iter().map(row).collect()
 }
 
+impl PolicyRow {
+    fn of(policy: PolicySpec, answer: &PolicyStability) -> Self {
+        Self {
+            policy: policy.to_string(),
+            stable: answer.stable,
+            why: answer.why.clone(),
+            stable_below: Some(answer.stable_below).filter(|factor| factor.is_finite()).map(without_noise),
+            unstable_above: Some(answer.unstable_above).filter(|factor| factor.is_finite()).map(without_noise),
+        }
+    }
+}
+
+/// All that are exact, and of those that are only bounded the first ones, which are the worst by their bound.
+fn worth_showing<T>(worst_first: &[T], factor: impl Fn(&T) -> Factor) -> impl Iterator<Item = &T> {
+    let mut bounded = 0;
+    worst_first.iter().filter(move |row| {
+        let is_exact = factor(row).is_exact;
+        bounded += usize::from(!is_exact);
+        is_exact || bounded <= BOUNDS_SHOWN
+    })
+}
+
 fn finite(factor: Factor) -> Option<f64> {
-    Some(factor.value).filter(|value| value.is_finite())
+    Some(factor.value).filter(|value| value.is_finite()).map(without_noise)
 }
 
 /// Servers that hold a job type.

@@ -127,6 +127,15 @@ fn stability_text(stability: &StabilitySection, is_uniform: bool, top: usize) ->
             short(factor)
         ));
     }
+    if let Some([least, most]) = stability.max_load_factor_between {
+        let (least, most) = (short(least), short(most));
+        lines.push(format!(
+            " largest load factor between {least} and {most}: by so much all arrival rates together can grow (s*)"
+        ));
+    }
+    if let Some(why) = stability.slacks_why.as_ref().filter(|_| stability.max_load_factor_between.is_some()) {
+        lines.push(format!(" {why}"));
+    }
     let bottleneck = &stability.bottleneck;
     if bottleneck.whole_fleet {
         lines.push(" bottleneck: all servers together".to_owned());
@@ -147,33 +156,36 @@ fn worth_text(stability: &StabilitySection, top: usize) -> String {
     if !stability.slacks.is_empty() {
         let mut table = table(&["job type", "on servers", "can grow alone"], 1..3);
         for row in stability.slacks.iter().take(top) {
-            table.add_row([&row.job_type, &row.servers.to_string(), &or_dash(row.factor, " x")]);
+            let factor = or_dash(row.factor, " x");
+            table.add_row([&row.job_type, &row.servers.to_string(), &at_most(factor, row.exact)]);
         }
         lines.push(table.to_string());
-        lines.push(rest("job type", stability.slacks.len().saturating_sub(top), stability.slacks_not_computed));
+        lines.push(rest("job type", stability.slacks.len(), top, stability.slacks_not_computed));
     }
     if !stability.losses.is_empty() {
         let mut table = table(&["server", "type", "s* without it"], 2..3);
         for row in stability.losses.iter().take(top) {
-            table.add_row([&row.server, &row.server_type, &short(row.max_load_factor)]);
+            table.add_row([&row.server, &row.server_type, &at_most(short(row.max_load_factor), row.exact)]);
         }
         lines.push(table.to_string());
-        lines.push(rest("server", stability.losses.len().saturating_sub(top), stability.losses_not_computed));
+        lines.push(rest("server", stability.losses.len(), top, stability.losses_not_computed));
     }
     lines.retain(|line| !line.is_empty());
     lines.join("\n")
 }
 
-/// What a table leaves out.
-fn rest(what: &str, not_shown: usize, not_computed: usize) -> String {
-    match (not_shown, not_computed) {
-        (0, 0) => String::new(),
-        (not_shown, 0) => format!(" ... and {} more (--top)", counted(not_shown, what)),
-        (0, not_computed) => format!(" ... and {} not computed (--all)", counted(not_computed, what)),
-        (not_shown, not_computed) => {
-            format!(" ... and {} more (--top), {not_computed} not computed (--all)", counted(not_shown, what))
-        }
-    }
+/// A figure that may be a bound only.
+fn at_most(figure: String, is_exact: bool) -> String {
+    if is_exact { figure } else { format!("at most {figure}") }
+}
+
+/// What a table of `rows` rows leaves out, and of how many there is no exact figure.
+fn rest(what: &str, rows: usize, top: usize, not_exact: usize) -> String {
+    let more = rows.saturating_sub(top);
+    let more = (more > 0).then(|| format!("{} more (--top)", counted(more, what)));
+    let bounded = (not_exact > 0).then(|| format!("{} not computed, only bounded (--all)", counted(not_exact, what)));
+    let parts: Vec<String> = more.into_iter().chain(bounded).collect();
+    if parts.is_empty() { String::new() } else { format!(" ... and {}", parts.join("; ")) }
 }
 
 /// Policies of which the same is known share a row.

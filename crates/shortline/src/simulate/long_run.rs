@@ -18,6 +18,7 @@ use super::mean_field::{self, AtRest, Predicted};
 use super::sweep::{self, Point};
 use super::watch::Watch;
 use super::{Args, ServiceInstead, asked, refused, tables};
+use crate::digits::without_noise;
 use crate::failure::Failure;
 use crate::split;
 
@@ -99,11 +100,6 @@ fn bound(fleet: &Fleet, graph: Result<&GraphBound, String>, policy: &PolicyRepor
     let throughput = means.throughput_per_s.ok_or("no throughput was measured")?;
     let bound = graph.at(throughput.mean).map_err(|error| error.to_string())?;
     if bound.is_valid() { Ok(named(bound)) } else { Err(bound.validity.why().to_owned()) }
-}
-
-/// The number to 13 digits: what sums of rates leave behind them is noise, and a load of 0.3 is to read 0.3.
-fn without_noise(value: f64) -> f64 {
-    format!("{value:.12e}").parse().expect("what was printed as a number reads as one")
 }
 
 /// A report as JSON, with what the report itself does not show: the point of the sweep, and a `--service`.

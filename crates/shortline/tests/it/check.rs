@@ -416,6 +416,225 @@ fn a_guarantee_lies_above_the_bounds_and_makes_them_hold() {
     close(&report["connectivity"][0]["upper"], 0.0);
 }
 
+/// 24,000 edges and a `[[rate]]` that turns the order of the types around for half of the job types.
+fn two_orders(load: f64) -> String {
+    let job_types = |name: &str, rate: f64| format!("{{ name = '{name}', count = 200, rate = {rate} }}");
+    let slow_for_odd: Vec<String> = (0..200)
+        .flat_map(|l| [("A", 0.5), ("B", 2.0)].map(|(server_type, rate)| (l, server_type, rate)))
+        .map(|(l, server_type, rate)| {
+            format!("{{ job_type = 'odd-{l}', server_type = '{server_type}', rate = {rate} }}")
+        })
+        .collect();
+    format!(
+        "graph = {{ kind = 'port-degree', degree = 60, seed = 7 }}
+        server_type = [{{ name = 'A', rate = 2 }}, {{ name = 'B', rate = 0.5 }}]
+        server = [{{ name = 'a', count = 250, type = 'A' }}, {{ name = 'b', count = 250, type = 'B' }}]
+        job_type = [{}, {}]
+        rate = [{}]",
+        job_types("even", 2.5 * load),
+        job_types("odd", 2.5 * load),
+        slow_for_odd.join(", ")
+    )
+}
+
+/// Each job type is best at the type that is fast for it, so that `s*` is 1 at `load` 1 but for the graph's unevenness.
+#[test]
+fn a_fleet_too_large_for_a_linear_program_has_bounds_on_its_load_factor_and_a_verdict_from_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for (load, status, stable) in [(0.8, 0, Value::Bool(true)), (1.25, 1, Value::Bool(false))] {
+        let path = file(&folder, "fleet.toml", &two_orders(load));
+        let output = check(&path, &["--json"]);
+        assert_eq!(output.status.code(), Some(status), "{}", text(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        is_of_the_contract(&report);
+        assert_eq!((&report["stable"], &report["max_load_factor"]), (&stable, &Value::Null));
+        let [least, most] = [0, 1].map(|i| number(&report["max_load_factor_between"][i]));
+        assert!(least <= most && most <= 1.02 * least, "{least} {most}");
+        assert!(least <= 1.0 / load && most >= 0.9 / load, "{least} {most}");
+        assert!(report["slacks_why"].as_str().unwrap().contains("24000"), "{:#}", report["slacks_why"]);
+        let random = report["stability_by_policy"].as_array().unwrap().iter().find(|row| row["policy"] == "random");
+        assert_eq!(random.unwrap()["stable"], false, "half of the jobs go where they are slow");
+    }
+    let page = page(&file(&folder, "fleet.toml", &two_orders(0.8)), &[]);
+    assert!(page.contains("largest load factor between ") && page.contains("at most 20000 can be solved"), "{page}");
+    let critical = 0.8 * bracket_middle(&folder);
+    let path = file(&folder, "fleet.toml", &two_orders(critical));
+    let output = check(&path, &["--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["stable"], output.status.code()), (&Value::Null, Some(1)));
+    assert!(text(&output.stderr).contains("too close to 1"), "{}", text(&output.stderr));
+}
+
+/// The middle of the bounds at load 0.8.
+fn bracket_middle(folder: &tempfile::TempDir) -> f64 {
+    let report = json(&file(folder, "fleet.toml", &two_orders(0.8)), &[]);
+    (number(&report["max_load_factor_between"][0]) + number(&report["max_load_factor_between"][1])) / 2.0
+}
+
+#[test]
+fn what_echoes_the_file_reads_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "fleet.toml", LARGE);
+    let report = json(&path, &["--load", "0.9"]);
+    assert_eq!(report["offered_load"].to_string(), "0.9");
+    assert_eq!(report["model"]["load_first_k"].to_string(), "0.9");
+    assert_eq!(report["model"]["lambda"].to_string(), "0.45");
+    assert_eq!(report["max_load_factor"].to_string(), "1.111111111111");
+}
+
+#[test]
+fn between_stable_and_unstable_lies_what_is_not_known_of_a_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "fleet.toml", RANDOM_OVERLOADS);
+    let report = json(&path, &["--policy", "jfiq,jfsq,random"]);
+    let ends = |i: usize| ["stable_below", "unstable_above"].map(|end| report["stability_by_policy"][i][end].clone());
+    let [below, above] = ends(0);
+    // Server a takes m and half of n under `random`; both servers can do 2 for 1.4.
+    close(&below, 1.0 / 1.1);
+    close(&above, 1.0 / 0.8);
+    for (i, factor) in [(1, 1.0 / 0.8), (2, 1.0 / 1.1)] {
+        ends(i).iter().for_each(|end| close(end, factor));
+    }
+}
+
+/// Servers of two types; `m` is on the slow one too, `n` on the fast ones only.
+const TWO_TYPES: &str = "fleet = { buffer = 4, policy = 'jfiq' }
+    server_type = [{ name = 'slow', rate = 0.5 }, { name = 'fast', rate = 1 }]
+    server = [{ name = 's', type = 'slow', serves = ['m'], buffer = 7 }, { name = 'f', count = 2, type = 'fast', serves = ['*'] }]
+    job_type = [{ name = 'm', rate = 0.6 }, { name = 'n', rate = 0.9 }, { name = 'rare', rate = 0.1 }]";
+
+#[test]
+fn rows_of_servers_and_job_types_carry_their_own_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = json(&file(&folder, "fleet.toml", TWO_TYPES), &[]);
+    let types = report["server_types"].as_array().unwrap();
+    let of_type = |name: &str| types.iter().find(|row| row["name"] == name).unwrap();
+    assert_eq!((&of_type("slow")["servers"], &of_type("fast")["servers"]), (&1.into(), &2.into()));
+    assert_eq!((&of_type("slow")["buffer"], &of_type("fast")["buffer"]), (&[7, 7].into(), &[4, 4].into()));
+    close(&of_type("slow")["rate"], 0.5);
+    let losses = report["losses"].as_array().unwrap();
+    let without = |server: &str| losses.iter().find(|row| row["server"] == server).unwrap();
+    assert_eq!((&without("s")["server_type"], &without("f-1")["server_type"]), (&"slow".into(), &"fast".into()));
+    // 2.5 can be done, 1.6 arrives; n and rare, 1, are on the fast ones only.
+    close(&without("s")["max_load_factor"], 2.0 / 1.6);
+    close(&without("f-1")["max_load_factor"], 1.5 / 1.6);
+    let slacks = report["slacks"].as_array().unwrap();
+    let alone = |job_type: &str| slacks.iter().find(|row| row["job_type"] == job_type).unwrap();
+    assert_eq!((&alone("m")["servers"], &alone("n")["servers"]), (&3.into(), &2.into()));
+    close(&alone("m")["factor"], 1.0 + 0.9 / 0.6);
+    assert!(slacks.iter().chain(losses).all(|row| row["exact"] == true));
+    assert_eq!((&report["slacks_not_computed"], &report["losses_not_computed"]), (&0.into(), &0.into()));
+}
+
+/// 250 job types on as many servers, and one on two servers of its own that saturates first.
+const MANY: &str = "graph = { kind = 'file', path = 'edges.csv' }
+    server_type = [{ name = 'A', rate = 1 }]
+    server = [{ name = 's', count = 252, type = 'A' }]
+    job_type = [{ name = 'm', count = 250, rate = 0.5 }, { name = 'hot', rate = 1.8 }]";
+
+#[test]
+fn what_is_only_bounded_is_counted_and_the_worst_of_it_is_shown_as_a_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let edges: Vec<String> =
+        (0..250).flat_map(|l| [0, 1, 7].map(|k| format!("m-{l},s-{}", (l + k * k) % 250))).collect();
+    file(&folder, "edges.csv", &format!("job_type,server\n{}\nhot,s-250\nhot,s-251\n", edges.join("\n")));
+    let path = file(&folder, "fleet.toml", MANY);
+    let (some, all) = (json(&path, &[]), json(&path, &["--all"]));
+    for (list, count, key, name) in
+        [("slacks", 251, "factor", "job_type"), ("losses", 252, "max_load_factor", "server")]
+    {
+        let rows = some[list].as_array().unwrap();
+        let bounds: Vec<&Value> = rows.iter().filter(|row| row["exact"] == false).collect();
+        let exact = rows.len() - bounds.len();
+        assert!(exact >= 100 && exact < count, "{list}: {exact}");
+        assert_eq!((bounds.len(), some[format!("{list}_not_computed")].as_u64()), (20, Some((count - exact) as u64)));
+        let every = all[list].as_array().unwrap();
+        assert_eq!((every.len(), every.iter().all(|row| row["exact"] == true)), (count, true), "{list}");
+        for row in rows {
+            let truth = number(&every.iter().find(|other| other[name] == row[name]).unwrap()[key]);
+            assert!(number(&row[key]) >= truth - 1e-9, "{row:#} {truth}");
+        }
+    }
+    let page = page(&path, &["--top", "200"]);
+    assert!(page.contains("at most ") && page.contains("not computed, only bounded (--all)"), "{page}");
+}
+
+#[test]
+fn connectivity_rows_say_which_servers_they_are_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = json(&file(&folder, "fleet.toml", TWO_TYPES), &[]);
+    let rows = report["connectivity"].as_array().unwrap();
+    let row = |m: u64, e: u64| {
+        rows.iter()
+            .find(|row| row["fastest_types"] == m && row["servers_left_out"] == e)
+            .unwrap_or_else(|| panic!("{rows:?}"))
+    };
+    // The fast servers hold everything; the slow one has no copy of n and rare.
+    assert_eq!((&row(1, 1)["servers"], &row(2, 1)["servers"]), (&2.into(), &3.into()));
+    close(&row(1, 1)["upper"], 0.0);
+    close(&row(2, 1)["lower"], 1.0 / 1.6);
+    close(&row(2, 2)["upper"], 0.0);
+    // Without speed classes all servers are one class, named by the number of their types.
+    let (_folder, path) = of_kind("pair rates");
+    let report = json(&path, &[]);
+    assert_eq!(
+        (&report["connectivity"][0]["fastest_types"], &report["connectivity"][0]["servers"]),
+        (&2.into(), &4.into())
+    );
+}
+
+#[test]
+fn the_guarantee_is_that_of_the_files_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = json(&file(&folder, "fleet.toml", &LARGE.replace("buffer = 5", "buffer = 5, policy = 'jfiq'")), &[]);
+    let policies = strings(&own["guarantee"]["policies"]);
+    assert!(policies.contains(&"jfiq") && !policies.contains(&"jfsq"), "{policies:?}");
+    let default = json(&file(&folder, "fleet.toml", LARGE), &[]);
+    assert_eq!(strings(&default["guarantee"]["policies"]), ["jfsq"]);
+    let guarantee = &default["guarantee"];
+    close(
+        &(number(&guarantee["mean_response_s"]) / number(&default["bounds"][0]["mean_response_s"])).into(),
+        number(&guarantee["ratio_to_fluid"]),
+    );
+    assert_eq!(guarantee["m"], 3);
+    let (chi, e) = (number(&guarantee["chi"]), number(&guarantee["e"]));
+    assert!(chi < 1.0 && (1.0..=4096.0).contains(&e), "{guarantee:#}");
+}
+
+/// One job in twenty may be lost: a guarantee, and far too much for bounds that know no losses.
+#[test]
+fn a_guarantee_of_some_blocking_does_not_make_the_bounds_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, _, toml) = KINDS.iter().find(|(name, ..)| *name == "buffers of one").unwrap();
+    let report = json(&file(&folder, "fleet.toml", &toml.replace("rate = 10 ", "rate = 20 ")), &[]);
+    let blocking = number(&report["guarantee"]["blocking_probability"]);
+    assert!((0.01..0.1).contains(&blocking), "{blocking}");
+    assert!(report["bounds"].as_array().unwrap().iter().all(|bound| bound["valid"] == false), "{:#}", report["bounds"]);
+}
+
+/// The theorems bound it by 0.88 there: proved, and of no use to anybody.
+#[test]
+fn a_blocking_probability_of_more_than_a_half_is_no_guarantee() {
+    let report = json(&example("papers-fleet.toml"), &[]);
+    for guarantee in report["guarantees"].as_array().unwrap() {
+        assert!(guarantee["blocking_probability"].is_null(), "{guarantee:#}");
+        assert!(guarantee["why"].as_str().unwrap().contains("blocking"), "{guarantee:#}");
+    }
+}
+
+#[test]
+fn processor_sharing_is_a_problem_only_where_sizes_are_not_exponential() {
+    let folder = tempfile::tempdir().unwrap();
+    let problems = |service: &str| {
+        let toml = format!("service = {{ {service} }}\n{LARGE}");
+        let report = json(&file(&folder, "fleet.toml", &toml), &[]);
+        (report["problems"].to_string().contains("\\\"ps\\\""), report["guarantee"]["vacuous"].clone())
+    };
+    assert_eq!(problems("discipline = 'ps'"), (false, Value::Bool(false)));
+    assert_eq!(problems("discipline = 'ps', distribution = 'deterministic'"), (true, Value::Bool(true)));
+    assert_eq!(problems("discipline = 'fifo', distribution = 'deterministic'"), (false, Value::Bool(true)));
+}
+
 #[test]
 fn where_the_theorems_do_not_apply_the_guarantee_says_why_and_has_no_number() {
     let reasons = [

@@ -232,7 +232,7 @@ fn the_packed_chain_is_the_exact_chain() {
 #[test]
 fn what_evaluate_prints_holds_for_all_arrivals() {
     let mut blocked = 0;
-    for seed in 0..100 {
+    for seed in 0..250 {
         let small = Small::random(seed, Size { servers: 3, buffer: 2, states: 27 });
         let (fleet, profile) = (small.fleet(), small.profile());
         for policy in [PolicySpec::Jfsq, PolicySpec::Jfiq, PolicySpec::Nq] {
