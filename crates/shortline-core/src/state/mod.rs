@@ -165,21 +165,30 @@ impl State {
     /// Calls `visit` with numbers of jobs, and how many servers have them (in portions, in no order). O(servers), some
     /// bytes a nanosecond.
     pub fn for_each_count(&self, mut visit: impl FnMut(u32, u64)) {
-        for server_type in self.fleet.server_types() {
-            let servers = self.fleet.servers_of_type(server_type);
-            // Two tables: a count that is raised again waits for itself.
-            let mut told = [[0_u64; 2]; 256];
-            for server in servers {
-                let level = self.told(self.levels[server]);
-                told[usize::from(level)][server % 2] += 1;
-                if level == DEEP {
-                    visit(self.untold[server], 1);
-                }
-            }
-            let weight = self.weights[server_type.index()];
-            let told = (0..u32::from(DEEP)).zip(told.map(|[a, b]| a + b)).filter(|&(_, servers)| servers > 0);
-            told.for_each(|(level, servers)| visit(if self.equal_slots { level } else { level / weight }, servers));
+        if self.equal_slots {
+            return self.for_each_count_of(0..self.fleet.server_count(), 1, &mut visit);
         }
+        for server_type in self.fleet.server_types() {
+            let weight = self.weights[server_type.index()];
+            self.for_each_count_of(self.fleet.servers_of_type(server_type), weight, &mut visit);
+        }
+    }
+
+    /// [`for_each_count`](Self::for_each_count) of servers whose level is `weight` times their number of jobs.
+    fn for_each_count_of(&self, servers: std::ops::Range<usize>, weight: u32, visit: &mut impl FnMut(u32, u64)) {
+        // Two tables: a count that is raised again waits for itself.
+        let mut told = [[0_u64; 2]; 256];
+        let mut highest = 0;
+        for server in servers {
+            let level = self.told(self.levels[server]);
+            told[usize::from(level)][server % 2] += 1;
+            highest = highest.max(level);
+            if level == DEEP {
+                visit(self.untold[server], 1);
+            }
+        }
+        let told = (0..=highest.min(DEEP - 1)).zip(told.map(|[a, b]| a + b)).filter(|&(_, servers)| servers > 0);
+        told.for_each(|(level, servers)| visit(u32::from(level) / weight, servers));
     }
 
     /// Whether a server is up.
