@@ -38,6 +38,9 @@ const NO_ROOM: u8 = 255;
 /// A fleet of so many servers or fewer has so many levels, the rest unused, so that 16 bits always index one of them.
 const SMALL: usize = 1 << 16;
 
+/// Below so many levels, servers are counted level by level; else one by one.
+const FEW_LEVELS: u8 = 8;
+
 const ONLY_WHO_JOINED: &str = "only a job that joined can leave";
 
 /// Where a policy lets jobs be.
@@ -176,6 +179,13 @@ impl State {
 
     /// [`for_each_count`](Self::for_each_count) of servers whose level is `weight` times their number of jobs.
     fn for_each_count_of(&self, servers: std::ops::Range<usize>, weight: u32, visit: &mut impl FnMut(u32, u64)) {
+        let levels = &self.levels[servers.clone()];
+        let of = |level: u8| if level == NO_ROOM { 0 } else { level };
+        let deepest = levels.iter().fold(0, |deepest, &level| deepest.max(of(level)));
+        if deepest < FEW_LEVELS && self.full_level < DEEP {
+            (0..=deepest).for_each(|level| visit(u32::from(level) / weight, count(levels, level)));
+            return visit(u32::from(self.full_level) / weight, count(levels, NO_ROOM));
+        }
         // Two tables: a count that is raised again waits for itself.
         let mut told = [[0_u64; 2]; 256];
         let mut highest = 0;
@@ -357,6 +367,12 @@ impl State {
     fn jobs_if_room(&self, server: ServerId) -> Option<usize> {
         self.has_room(server).then(|| self.jobs(server) as usize)
     }
+}
+
+/// How many of the levels are this one. In bytes, which no chunk is long enough to overflow: many at a time.
+fn count(levels: &[u8], level: u8) -> u64 {
+    let equal = |chunk: &[u8]| chunk.iter().fold(0_u8, |sum, &other| sum + u8::from(other == level));
+    levels.chunks(240).map(|chunk| u64::from(equal(chunk))).sum()
 }
 
 #[cfg(test)]
