@@ -20,10 +20,9 @@ pub struct Alias {
 
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    /// Coins below this take `own`.
+    /// Coins below this take the first outcome.
     threshold: u64,
-    own: u32,
-    other: u32,
+    outcomes: [u32; 2],
 }
 
 impl Alias {
@@ -43,13 +42,13 @@ impl Alias {
         let mut cells: Box<[Cell]> = (0..n)
             .map(|i| {
                 let own = if weights[i] > 0.0 { i } else { heaviest };
-                Cell { threshold: u64::MAX, own: number(own), other: number(own) }
+                Cell { threshold: u64::MAX, outcomes: [number(own); 2] }
             })
             .collect();
         let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..n).partition(|&i| rest[i] < 1.0);
         while let (Some(light), Some(&heavy)) = (small.pop(), large.last()) {
             let threshold = (rest[light] * 2_f64.powi(64)) as u64;
-            cells[light] = Cell { threshold, own: number(light), other: number(heavy) };
+            cells[light] = Cell { threshold, outcomes: [number(light), number(heavy)] };
             rest[heavy] -= 1.0 - rest[light];
             if rest[heavy] < 1.0 {
                 large.pop();
@@ -62,7 +61,7 @@ impl Alias {
     /// The same law with other names of the outcomes.
     #[must_use]
     pub fn rename(mut self, name: impl Fn(u32) -> u32) -> Self {
-        self.cells.iter_mut().for_each(|cell| (cell.own, cell.other) = (name(cell.own), name(cell.other)));
+        self.cells.iter_mut().for_each(|cell| cell.outcomes = cell.outcomes.map(&name));
         self
     }
 
@@ -87,7 +86,8 @@ impl Alias {
     pub fn draw(&self, word: u64) -> u32 {
         let product = u128::from(word) * self.cells.len() as u128;
         let cell = &self.cells[(product >> 64) as usize];
-        if (product as u64) < cell.threshold { cell.own } else { cell.other }
+        // By index, for no branch can be made of that: which of the two it is, is chance.
+        cell.outcomes[usize::from(product as u64 >= cell.threshold)]
     }
 
     /// Cell number `i`: coins below the threshold take the first outcome, the others the second.
@@ -97,7 +97,7 @@ impl Alias {
     #[must_use]
     pub fn cell(&self, i: usize) -> (u64, u32, u32) {
         let cell = &self.cells[i];
-        (cell.threshold, cell.own, cell.other)
+        (cell.threshold, cell.outcomes[0], cell.outcomes[1])
     }
 
     /// The two parts of each cell: outcome and width. The probability of a part is its width over 2^64 times the number
@@ -105,7 +105,7 @@ impl Alias {
     pub fn parts(&self) -> impl Iterator<Item = (u32, u128)> {
         self.cells.iter().flat_map(|cell| {
             let own = u128::from(cell.threshold);
-            [(cell.own, own), (cell.other, (1 << 64) - own)]
+            [(cell.outcomes[0], own), (cell.outcomes[1], (1 << 64) - own)]
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Which clock ticks next: one word a draw, from tables that stay in a near cache whatever the number of clocks.
 //!
-//! Few clocks ([`FEW`]) are drawn from one alias table, which costs least. Of many, servers of a type tick at the same rate, and often job types do. Neighbours of equal weight form a *run*; an alias
+//! Few clocks ([`FEW`]) are drawn from one alias table, which costs least. Of many, servers of a type tick at the same
+//! rate, and often job types do. Neighbours of equal weight form a *run*; an alias
 //! table ([`Alias`]) over the runs cuts the words `0..2^64` into intervals, at most two per run, and each interval is
 //! mapped linearly on the members of its run. Where weights change so often that runs do not pay ([`MOST_RUNS`]), all
 //! job types or all servers form one run, whose members are drawn by an alias table of their own: the whole part of
@@ -113,7 +114,7 @@ impl Runs {
 
     /// The outcome of a uniformly random word.
     #[inline(always)]
-    fn draw(&self, word: u64) -> u32 {
+    pub(crate) fn draw(&self, word: u64) -> u32 {
         let i = ((u128::from(word) * self.splits.len() as u128) >> 64) as usize;
         let segment = &self.segments[2 * i + usize::from(word >= self.splits[i])];
         let product = u128::from(word - segment.base) * u128::from(segment.scale);

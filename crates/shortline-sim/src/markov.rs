@@ -68,6 +68,15 @@ impl Clock {
         self.table.draw(words.next_u64())
     }
 
+    /// [`Ticks::draw`] of ticks of this clock: which table it has is asked once a block.
+    #[inline(always)]
+    fn draw_ahead(&self, ticks: &mut Ticks<u32>) -> bool {
+        match &self.table {
+            ClockTable::Few(table) => ticks.draw(|words| table.draw(words.next_u64())),
+            ClockTable::Many(runs) => ticks.draw(|words| runs.draw(words.next_u64())),
+        }
+    }
+
     fn is_large(&self) -> bool {
         self.clocks > LARGE
     }
@@ -138,7 +147,7 @@ impl<P: Policy> Chain for MarkovChain<P> {
         let (job_types, mut choices) = (fleet.job_type_count(), self.choices.clone());
         let (mut left, mut tick_count) = (events, 0_u64);
         while left > 0 && tick_count < ticks {
-            if self.ticks.draw(|words| clock.draw(words)) && clock.is_large() {
+            if clock.draw_ahead(&mut self.ticks) && clock.is_large() {
                 clock.read_ahead(model, dispatcher.state(), tally, self.ticks.ahead());
             }
             let ahead = self.ticks.ahead();

@@ -38,6 +38,9 @@ const NO_ROOM: u8 = 255;
 /// A fleet of so many servers or fewer has so many levels, the rest unused, so that 16 bits always index one of them.
 const SMALL: usize = 1 << 16;
 
+/// Below so many levels, servers are counted level by level; else one by one.
+const FEW_LEVELS: u8 = 8;
+
 const ONLY_WHO_JOINED: &str = "only a job that joined can leave";
 
 /// Where a policy lets jobs be.
@@ -165,21 +168,37 @@ impl State {
     /// Calls `visit` with numbers of jobs, and how many servers have them (in portions, in no order). O(servers), some
     /// bytes a nanosecond.
     pub fn for_each_count(&self, mut visit: impl FnMut(u32, u64)) {
-        for server_type in self.fleet.server_types() {
-            let servers = self.fleet.servers_of_type(server_type);
-            // Two tables: a count that is raised again waits for itself.
-            let mut told = [[0_u64; 2]; 256];
-            for server in servers {
-                let level = self.told(self.levels[server]);
-                told[usize::from(level)][server % 2] += 1;
-                if level == DEEP {
-                    visit(self.untold[server], 1);
-                }
-            }
-            let weight = self.weights[server_type.index()];
-            let told = (0..u32::from(DEEP)).zip(told.map(|[a, b]| a + b)).filter(|&(_, servers)| servers > 0);
-            told.for_each(|(level, servers)| visit(if self.equal_slots { level } else { level / weight }, servers));
+        if self.equal_slots {
+            return self.for_each_count_of(0..self.fleet.server_count(), 1, &mut visit);
         }
+        for server_type in self.fleet.server_types() {
+            let weight = self.weights[server_type.index()];
+            self.for_each_count_of(self.fleet.servers_of_type(server_type), weight, &mut visit);
+        }
+    }
+
+    /// [`for_each_count`](Self::for_each_count) of servers whose level is `weight` times their number of jobs.
+    fn for_each_count_of(&self, servers: std::ops::Range<usize>, weight: u32, visit: &mut impl FnMut(u32, u64)) {
+        let levels = &self.levels[servers.clone()];
+        let of = |level: u8| if level == NO_ROOM { 0 } else { level };
+        let deepest = levels.iter().fold(0, |deepest, &level| deepest.max(of(level)));
+        if deepest < FEW_LEVELS && self.full_level < DEEP {
+            (0..=deepest).for_each(|level| visit(u32::from(level) / weight, count(levels, level)));
+            return visit(u32::from(self.full_level) / weight, count(levels, NO_ROOM));
+        }
+        // Two tables: a count that is raised again waits for itself.
+        let mut told = [[0_u64; 2]; 256];
+        let mut highest = 0;
+        for server in servers {
+            let level = self.told(self.levels[server]);
+            told[usize::from(level)][server % 2] += 1;
+            highest = highest.max(level);
+            if level == DEEP {
+                visit(self.untold[server], 1);
+            }
+        }
+        let told = (0..=highest.min(DEEP - 1)).zip(told.map(|[a, b]| a + b)).filter(|&(_, servers)| servers > 0);
+        told.for_each(|(level, servers)| visit(u32::from(level) / weight, servers));
     }
 
     /// Whether a server is up.
@@ -348,6 +367,12 @@ impl State {
     fn jobs_if_room(&self, server: ServerId) -> Option<usize> {
         self.has_room(server).then(|| self.jobs(server) as usize)
     }
+}
+
+/// How many of the levels are this one. In bytes, which no chunk is long enough to overflow: many at a time.
+fn count(levels: &[u8], level: u8) -> u64 {
+    let equal = |chunk: &[u8]| chunk.iter().fold(0_u8, |sum, &other| sum + u8::from(other == level));
+    levels.chunks(240).map(|chunk| u64::from(equal(chunk))).sum()
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Sampling compatible servers: uniformly, without replacement, among those that are up.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use rand::Rng;
 
-use super::choose::nth_wanted;
+use super::choose::{least, nth_wanted};
 use super::level_bits::{count_in, nth_in};
 use super::{FullAt, State, Ties};
 use crate::graph::Row;
@@ -84,31 +83,40 @@ impl State {
         ties: Ties,
         rng: &mut R,
     ) -> Option<ServerId> {
-        let key = |server: ServerId| {
-            let rank = match ties {
-                Ties::Uniform => 0,
-                Ties::Fastest => self.fleet.rank(job_type, self.fleet.server_type(server)),
-            };
-            (if self.equal_slots { u64::from(self.jobs(server)) } else { self.load(server) }, rank)
+        let rank = |server| match ties {
+            Ties::Uniform => 0,
+            Ties::Fastest => self.fleet.rank(job_type, self.fleet.server_type(server)),
         };
-        if servers.len() > 64 {
-            let key = |i: usize| key(servers[i]);
-            let least = super::choose::least(servers.len(), key)?;
-            return Some(servers[nth_wanted(0..servers.len(), |i| key(i) == least, rng)]);
+        if self.equal_slots {
+            least_of(servers, |server| u64::from(self.jobs(server)) << 16 | u64::from(rank(server)), rng)
+        } else {
+            least_of(servers, |server| u128::from(self.load(server)) << 16 | u128::from(rank(server)), rng)
         }
-        let (&first, rest) = servers.split_first()?;
-        let (mut least, mut tied) = (key(first), 1_u64);
-        for (i, &server) in rest.iter().enumerate() {
-            let (bit, key) = (2_u64 << i, key(server));
-            tied = match key.cmp(&least) {
-                Ordering::Less => bit,
-                Ordering::Equal => tied | bit,
-                Ordering::Greater => tied,
-            };
-            least = least.min(key);
-        }
-        Some(servers[set_bit(rng, tied) as usize])
     }
+}
+
+/// The server of least key; each of those tied with the same probability.
+#[inline(always)]
+fn least_of<K: Ord + Copy, R: Rng + ?Sized>(
+    servers: &[ServerId],
+    key: impl Fn(ServerId) -> K,
+    rng: &mut R,
+) -> Option<ServerId> {
+    if servers.len() > 64 {
+        let key = |i: usize| key(servers[i]);
+        let least = least(servers.len(), key)?;
+        return Some(servers[nth_wanted(0..servers.len(), |i| key(i) == least, rng)]);
+    }
+    let (&first, rest) = servers.split_first()?;
+    let (mut least, mut tied) = (key(first), 1_u64);
+    for (i, &server) in rest.iter().enumerate() {
+        let key = key(server);
+        // Without a branch: which of them is less, is chance.
+        let kept = u64::from(key < least).wrapping_sub(1);
+        tied = (tied & kept) | (u64::from(key <= least) << (i + 1));
+        least = least.min(key);
+    }
+    Some(servers[set_bit(rng, tied) as usize])
 }
 
 /// The servers to sample from, numbered.
@@ -193,7 +201,7 @@ impl<'a> Pool<'a> {
             while sample.servers.len() - start < d as usize && tries > 0 {
                 tries -= 1;
                 let server = self.get(below(rng, self.len));
-                if self.state.is_up(server) && sample.is_new(server, start, d) {
+                if (self.state.down == 0 || self.state.is_up(server)) && sample.is_new(server, start, d) {
                     sample.servers.push(server);
                 }
             }
@@ -204,7 +212,10 @@ impl<'a> Pool<'a> {
             sample.servers.truncate(start);
         }
         let out = &mut sample.servers;
-        out.extend((0..self.len).map(|n| self.get(n)).filter(|&server| self.state.is_up(server)));
+        match self.kind {
+            PoolKind::List(servers) if self.state.down == 0 => out.extend_from_slice(servers),
+            _ => out.extend((0..self.len).map(|n| self.get(n)).filter(|&server| self.state.is_up(server))),
+        }
         let up = out.len() - start;
         for i in 0..up.min(d as usize) {
             let rest = u32::try_from(up - i).expect("a row is no longer than the fleet");
@@ -222,7 +233,7 @@ impl Sample {
     #[inline]
     fn is_new(&mut self, server: ServerId, start: usize, d: u32) -> bool {
         if d <= SEARCHED {
-            return !self.servers[start..].contains(&server);
+            return !self.servers[start..].iter().fold(false, |found, &other| found | (other == server));
         }
         let (word, bit) = (server.index() / 64, 1_u64 << (server.index() % 64));
         if self.seen.len() <= word {
