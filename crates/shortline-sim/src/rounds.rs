@@ -2,8 +2,10 @@
 //!
 //! 1. **Warm-up.** Every replication starts empty and runs, a fifth further each round, until for every policy MSER-5
 //!    of the number of jobs (averaged over the replications) drops less than half, or what is left of its climb is
-//!    less than a tenth of the relative error asked for; and until the replications, side by side, are not seen to climb
-//!    any more. All of it is then dropped: what is measured starts in the second half of a settled run. Without that, at [`LONGEST_WARM_UP`] or when the run is stopped, there are no means.
+//!    less than a tenth of the relative error asked for; until the replications, side by side, are not seen to climb
+//!    any more; and until the slowest server has had the time for ten services. All of it is then dropped: what is
+//!    measured starts in the second half of a settled run. Without that, at [`LONGEST_WARM_UP`] or when the run is
+//!    stopped, there are no means.
 //! 2. **Growth.** After each round every policy whose jobs may pile up is tested for growth; a policy that grows is
 //!    unstable and stops.
 //! 3. **Measuring.** Rounds go on until the intervals of all mean response times are narrow enough, or a limit is
@@ -40,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) replications: usize,
     /// First length of the warm-up, events per replication.
     pub(crate) warm_up: u64,
+    /// The warm-up is at least so long, where that is no longer than the longest.
+    pub(crate) least_warm_up: u64,
     pub(crate) until: Until,
     /// Relative half-width at which a mean has converged.
     pub(crate) error: f64,
@@ -247,7 +251,8 @@ impl Race<'_> {
         let longest = (LONGEST_WARM_UP * length).max(self.plan.most_events() / self.plan.replications as u64);
         loop {
             self.advance(&vec![length; self.plan.replications]);
-            let settled = self.racers.iter().all(|racer| !racer.is_stable() || racer.has_settled(self.plan.error));
+            let settled = length >= self.plan.least_warm_up.min(longest)
+                && self.racers.iter().all(|racer| !racer.is_stable() || racer.has_settled(self.plan.error));
             let stopped = self.observer.is_stopped();
             if settled || stopped || !self.runs_on() || length >= longest {
                 let warm_up = match (stopped, settled) {

@@ -262,7 +262,7 @@ impl Simulation {
         self.check_options()?;
         let workshop = Workshop::new(Model::new(&self.fleet, self.load_factor)?, self.may_lump);
         let contenders = self.contenders(&workshop)?;
-        let plan = Plan::new(&self.fleet, self.seed, self.until);
+        let plan = Plan::new(&workshop.model, self.seed, self.until);
         let racers = self.pool()?.install(|| rounds::run(contenders, &plan, observer));
         Ok(self.report(&workshop.model, &plan, &racers))
     }
@@ -477,9 +477,9 @@ fn differences(racers: &[Racer]) -> Vec<Difference> {
 impl Plan {
     /// More replications make better intervals, fewer take less memory and warm-up: 32, fewer for large fleets, whose
     /// servers average among themselves.
-    fn new(fleet: &Fleet, seed: u64, until: Until) -> Self {
-        let servers = fleet.server_count();
-        let replications = match servers.max(fleet.job_type_count()) {
+    fn new(model: &Model, seed: u64, until: Until) -> Self {
+        let servers = model.fleet.server_count();
+        let replications = match servers.max(model.fleet.job_type_count()) {
             0..2_000 => 32,
             2_000..20_000 => 16,
             20_000..200_000 => 8,
@@ -491,6 +491,12 @@ impl Plan {
             Until::Events(_) => DEFAULT_ERROR,
             Until::RelativeError { error, .. } => error,
         };
-        Self { seed, replications, warm_up, until, error }
+        // Slow servers beside fast ones fill so slowly that no total shows it: all must have had time to serve.
+        let slowest = model.largest_rates().into_iter().filter(|&rate| rate > 0.0).fold(f64::INFINITY, f64::min);
+        let events = SERVICES_OF_THE_SLOWEST / slowest * 2.0 * model.arrival_rate;
+        Self { seed, replications, warm_up, least_warm_up: events as u64, until, error }
     }
 }
+
+/// Mean service times of the slowest server that a warm-up lasts, unless that is longer than any warm-up.
+const SERVICES_OF_THE_SLOWEST: f64 = 10.0;
