@@ -9,12 +9,14 @@
 //! | `number.rs`, `judge.rs`, `verdict.rs` | numbers with intervals, and what they say about a claim |
 //! | `table.rs`, `figure.rs`, `page.rs` | CSV, SVG and markdown |
 
+mod buffers;
 mod experiment;
 mod figure;
 mod judge;
 mod ledger;
 mod measure;
 mod number;
+mod optimality_in_load;
 mod optimality_in_n;
 mod page;
 mod papers;

@@ -33,6 +33,20 @@ pub(crate) fn close_to(x: Option<Number>, target: f64, tolerance: f64) -> Judgem
     Judgement::new(answer, format!("{x} against {} +- {}", plain(target), plain(tolerance)))
 }
 
+/// `a` and `b` differ by at most `tolerance` of `b`. They are independent: the error of their ratio is taken as the root of
+/// the sum of squares of their relative errors.
+pub(crate) fn agree(a: Option<Number>, b: Option<Number>, tolerance: f64) -> Judgement {
+    let (Some(a), Some(b)) = (a, b) else { return not_measured() };
+    let ratio = a.mean / b.mean;
+    let half_width = ratio.abs() * (a.half_width() / a.mean).hypot(b.half_width() / b.mean);
+    let ratio = Number { mean: ratio, low: ratio - half_width, high: ratio + half_width };
+    if !ratio.mean.is_finite() || !half_width.is_finite() {
+        return Judgement::new(Answer::Inconclusive, format!("{a} and {b} have no ratio"));
+    }
+    let judgement = close_to(Some(ratio), 1.0, tolerance);
+    Judgement { because: format!("ratio {}", judgement.because), ..judgement }
+}
+
 /// Falls to `target` as `x` grows: the last number is within `tolerance` of it, and below the first one, unless the first
 /// one is as close already.
 pub(crate) fn falls_to(series: &Series, target: f64, tolerance: f64) -> Judgement {
@@ -156,6 +170,19 @@ mod tests {
         assert_eq!(close_to(number(1.04, 1.06), 1.0, 0.05).answer, Inconclusive);
         assert_eq!(close_to(number(1.06, 1.07), 1.0, 0.05).answer, DoesNotHold);
         assert_eq!(close_to(number(0.90, 0.94), 1.0, 0.05).answer, DoesNotHold);
+    }
+
+    #[test]
+    fn two_numbers_agree_differ_or_are_too_uncertain() {
+        assert_eq!(agree(number(0.99, 1.01), number(0.99, 1.01), 0.05).answer, Holds);
+        assert_eq!(
+            agree(number(0.96, 1.04), number(0.96, 1.04), 0.05).answer,
+            Inconclusive,
+            "0.04 sqrt 2 is above 0.05"
+        );
+        assert_eq!(agree(number(1.19, 1.21), number(0.99, 1.01), 0.05).answer, DoesNotHold);
+        assert_eq!(agree(number(0.0, 0.0), number(0.0, 0.0), 0.05).answer, Inconclusive);
+        assert_eq!(agree(None, number(0.99, 1.01), 0.05).answer, Inconclusive);
     }
 
     #[test]

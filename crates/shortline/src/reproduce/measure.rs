@@ -12,6 +12,7 @@
 //! | `blocking` | share of the arrivals that are lost |
 //! | `fraction_waiting` | share of the accepted jobs that do not start at once |
 //! | `mean_jobs` | jobs in the fleet |
+//! | `degree` | servers per job type, in the mean |
 //!
 //! A share of 0 that was seen among `n` arrivals has the interval `[0, 3/n]` (rule of three), not one without width.
 
@@ -47,6 +48,7 @@ pub(crate) fn simulate(
     let report = simulation.until(until).run_observed(context).map_err(Failure::run)?;
     let policy = &report.policies[0];
     let mut found = Found::default();
+    found.set("degree", Some(Number::exact(report.edges as f64 / report.job_types as f64)));
     let Some(means) = &policy.means else {
         let why = if policy.unstable {
             Some("unstable: the number of jobs grows without end")

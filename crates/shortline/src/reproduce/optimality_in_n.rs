@@ -53,7 +53,7 @@ impl Family {
     fn title(self) -> String {
         let speeds = match self.speeds {
             Speeds::Two => "two speeds",
-            Speeds::Three => "three speeds",
+            Speeds::Three | Speeds::ThreeAllNeeded => "three speeds",
         };
         let graph = match self.design {
             FIXED_DEGREE => "16 servers each".to_owned(),
@@ -121,7 +121,7 @@ impl Experiment for OptimalityInN {
     }
 
     fn setting(&self, scale: Scale) -> String {
-        let graphs = "each job type on `ceil(2 ln^2 N)` random servers, or the well-connected design with `delta = epsilon = 0.05`";
+        let graphs = "each job type on `ceil(2 ln^2 N)` random servers, or the well-connected design with `delta = epsilon = 0.1` (complete where it takes every edge, as it does in small fleets)";
         let quick = "Three speeds (1, 1/2, 1/4 in shares 1/8, 3/8, 1/2), equal arrival rates";
         let full = "Three speeds (1, 1/2, 1/4 in shares 1/8, 3/8, 1/2) and two (1, 1/4, half each); equal arrival rates and Zipf's (exponent 1; the random graph then gives each job type servers in proportion to its rate)";
         let beyond = "\n\nBeyond the paper: JFSQ and JFIQ on the random graph to N = 1,048,576, with at most 32,768 job types so that the graph fits into memory.";
@@ -311,8 +311,16 @@ fn over_n(scale: Scale, data: &Data, name: &'static str, caption: &str, number: 
 
 /// Everything that was measured.
 fn every_point(scale: Scale, data: &Data) -> Table {
-    const NUMBERS: [&str; 7] =
-        ["response_s", "bound_s", "response_ratio", "waiting_ratio", "service_ratio", "fraction_waiting", "blocking"];
+    const NUMBERS: [&str; 8] = [
+        "degree",
+        "response_s",
+        "bound_s",
+        "response_ratio",
+        "waiting_ratio",
+        "service_ratio",
+        "fraction_waiting",
+        "blocking",
+    ];
     let mut rows = Vec::new();
     for family in growing(scale).into_iter().chain(fixed(scale)) {
         for policy in policies() {
@@ -338,7 +346,7 @@ fn every_point(scale: Scale, data: &Data) -> Table {
 fn family_cells(family: Family) -> Vec<Cell> {
     let speeds = match family.speeds {
         Speeds::Two => "2",
-        Speeds::Three => "3",
+        Speeds::Three | Speeds::ThreeAllNeeded => "3",
     };
     vec![speeds.into(), family.rates.to_string().into(), family.design.to_string().into()]
 }

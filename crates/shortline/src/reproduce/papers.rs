@@ -3,7 +3,8 @@
 //! As many job types as servers, buffers of 5, and a load given as `load_first_k`: arrivals over the capacity `g_K` of
 //! the `K` fastest speed classes, those that an optimal policy needs. With **two** speeds these are 1 and 1/4, half of the
 //! servers each, and `K = 1`: the slow half is not needed. With **three** they are 1, 1/2, 1/4 in shares 1/8, 3/8, 1/2,
-//! and `K = 2` from `load_first_k = 0.4` on. Rates are equal, or Zipf's: job type `i` arrives in proportion to `1/i`.
+//! and `K = 2` from `load_first_k = 0.4` on; or
+//! the load is that of all three. Rates are equal, or Zipf's: job type `i` arrives in proportion to `1/i`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use shortline_core::Fleet;
 use shortline_core::fleet::{
     ArrivalRates, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Settings, Speed,
 };
-use shortline_core::graph::generate::{arrival_weighted_degrees, port_degrees};
+use shortline_core::graph::generate::{GenerateError, arrival_weighted_degrees, port_degrees};
 use shortline_core::graph::{Edges, GraphSpec, LeftOut};
 
 use crate::failure::Failure;
@@ -24,6 +25,8 @@ pub(crate) enum Speeds {
     Two,
     /// 1, 1/2, 1/4 in shares 1/8, 3/8, 1/2; `K = 2`.
     Three,
+    /// The same three, and `K = 3`: the load is that of the whole fleet.
+    ThreeAllNeeded,
 }
 
 impl Speeds {
@@ -31,7 +34,7 @@ impl Speeds {
     fn classes(self) -> &'static [(&'static str, f64, u32)] {
         match self {
             Self::Two => &[("fast", 1.0, 4), ("slow", 0.25, 4)],
-            Self::Three => &[("fast", 1.0, 1), ("medium", 0.5, 3), ("slow", 0.25, 4)],
+            Self::Three | Self::ThreeAllNeeded => &[("fast", 1.0, 1), ("medium", 0.5, 3), ("slow", 0.25, 4)],
         }
     }
 
@@ -40,6 +43,7 @@ impl Speeds {
         match self {
             Self::Two => 1,
             Self::Three => 2,
+            Self::ThreeAllNeeded => 3,
         }
     }
 }
@@ -63,7 +67,8 @@ pub(crate) enum Design {
     Random,
     /// The same with this number of servers at every `N`.
     Degree(u32),
-    /// The well-connected design with `delta = epsilon = 0.05` and confidence 0.99.
+    /// The well-connected design with `delta = epsilon = 0.1` and confidence 0.99; complete where it takes every edge, as it
+    /// does in small fleets.
     WellConnected,
 }
 
@@ -149,9 +154,13 @@ impl Setting {
         let degree = match self.design {
             Design::Complete => return Ok(Edges::Complete),
             Design::WellConnected => {
-                let (delta, left_out, confidence) = (0.05, LeftOut::Fraction(0.05), 0.99);
+                let (delta, left_out, confidence) = (0.1, LeftOut::Fraction(0.1), 0.99);
                 let spec = GraphSpec::WellConnected { delta, left_out, confidence, seed };
-                return parts.generate(&spec).map(|graph| graph.edges).map_err(Failure::run);
+                return match parts.generate(&spec) {
+                    Ok(graph) => Ok(graph.edges),
+                    Err(GenerateError::CompleteDesign { .. }) => Ok(Edges::Complete),
+                    Err(error) => Err(Failure::run(error)),
+                };
             }
             Design::Random => Self::random_degree(self.servers),
             Design::Degree(degree) => degree.min(self.servers),
@@ -175,7 +184,11 @@ impl fmt::Display for Setting {
         if self.job_types != self.servers {
             write!(f, "l={} ", self.job_types)?;
         }
-        let speeds = self.speeds.classes().len();
+        let speeds = match self.speeds {
+            Speeds::Two => "2",
+            Speeds::Three => "3",
+            Speeds::ThreeAllNeeded => "3-all-needed",
+        };
         write!(f, "speeds={speeds} rates={} graph={} load={} ", self.rates, self.design, self.load_first_k)?;
         match self.buffer {
             Some(buffer) => write!(f, "b={buffer}"),

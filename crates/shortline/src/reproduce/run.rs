@@ -53,21 +53,19 @@ pub(crate) fn run(
             });
         }
         drop(sender);
+        // After a failure the points under way are still kept.
+        let mut outcome = Ok(());
         for (point, result) in receiver {
-            let added = result.map_err(|failure| failure.at(&point.key)).and_then(|result| {
+            let kept = result.map_err(|failure| failure.at(&point.key)).and_then(|result| {
                 ledger.add(&point.key, &result)?;
-                Ok(result)
+                found.insert(point.key.clone(), result);
+                Ok(())
             });
-            match added {
-                Ok(result) => drop(found.insert(point.key.clone(), result)),
-                Err(failure) => {
-                    failed.store(true, Ordering::Relaxed);
-                    return Err(failure);
-                }
-            }
+            failed.fetch_or(kept.is_err(), Ordering::Relaxed);
+            outcome = outcome.and(kept);
             how.bar.inc(ticks(point));
         }
-        Ok(())
+        outcome
     })?;
     if found.len() == points.len() {
         Ok(Outcome::Complete(Data(found)))
