@@ -84,8 +84,11 @@ pub(crate) struct Point {
     /// How long it takes compared with the others of the experiment.
     pub(crate) cost: f64,
     /// Does it.
-    pub(crate) work: Box<dyn Fn(&Context<'_>) -> Result<Found, Failure> + Send + Sync>,
+    pub(crate) work: Box<Work>,
 }
+
+/// What a point does.
+type Work = dyn Fn(&Context<'_>) -> Result<Found, Failure> + Send + Sync;
 
 impl Point {
     pub(crate) fn new(

@@ -312,6 +312,9 @@ impl ValueFormatter<f64> for Marked {
     }
 }
 
+/// A filled shape and its outline, in pixels around a place.
+type Marker<C, DB> = ComposedElement<C, DB, Polygon<(i32, i32)>, PathElement<(i32, i32)>>;
+
 /// Marker and colour of a series.
 #[derive(Clone, Copy)]
 struct Look {
@@ -352,10 +355,7 @@ impl Look {
         Self { corners, filled, colour: COLOURS[i % COLOURS.len()] }
     }
 
-    fn marker<DB: DrawingBackend, C>(
-        self,
-        at: C,
-    ) -> ComposedElement<C, DB, Polygon<(i32, i32)>, PathElement<(i32, i32)>> {
+    fn marker<DB: DrawingBackend, C>(self, at: C) -> Marker<C, DB> {
         let inside = if self.filled { self.colour } else { WHITE };
         let outline: Vec<(i32, i32)> = self.corners.iter().chain(self.corners.first()).copied().collect();
         EmptyElement::at(at)

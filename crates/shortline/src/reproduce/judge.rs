@@ -121,7 +121,7 @@ pub(crate) fn all(judgements: impl IntoIterator<Item = Judgement>) -> Judgement 
 }
 
 /// Most comparisons that a claim about many names; the tables have them all.
-const MOST_NAMED: usize = 8;
+const MOST_NAMED: usize = 4;
 
 fn side(holds: bool, fails: bool) -> Answer {
     match (holds, fails) {

@@ -94,7 +94,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::reproduce::papers::{Design, Setting, Speeds};
+    use crate::reproduce::papers::Setting;
 
     /// Goal: the times add up and the bound is below them. Method: one run with a fixed seed; the identity is one of means,
     /// the bound a theorem, so that no false alarm is to be expected.
@@ -102,8 +102,7 @@ mod tests {
     fn waiting_and_service_make_the_response_which_is_above_the_bound() {
         let stop = AtomicBool::new(false);
         let context = Context { seed: 1, own_seed: 1, stop: &stop };
-        let setting = Setting { speeds: Speeds::Three, design: Design::Complete, ..Setting::papers(32) };
-        let fleet = setting.fleet(1).unwrap();
+        let fleet = Setting::papers(32).fleet(1).unwrap();
         let precision = Precision { relative_error: 0.03, most_events: 2_000_000 };
         let found = simulate(&fleet, PolicySpec::Jfsq, precision, &context).unwrap();
         let mean = |name: &str| found.numbers[name].mean;

@@ -45,7 +45,9 @@ impl std::fmt::Display for Number {
         }
         let digits = (1.0 - half_width.log10().floor()).clamp(0.0, 12.0) as usize;
         if digits > 6 {
-            return write!(f, "{:.2e} [{:.2e}, {:.2e}]", self.mean, self.low, self.high);
+            let small =
+                |value: f64| if value.abs() < f64::MIN_POSITIVE { "0".to_owned() } else { format!("{value:.1e}") };
+            return write!(f, "{} [{}, {}]", small(self.mean), small(self.low), small(self.high));
         }
         write!(f, "{:.digits$} [{:.digits$}, {:.digits$}]", self.mean, self.low, self.high)
     }
@@ -108,7 +110,8 @@ mod tests {
         let number = |mean, low, high| Number { mean, low, high }.to_string();
         assert_eq!(number(1.01234, 1.0101, 1.0145), "1.0123 [1.0101, 1.0145]");
         assert_eq!(number(12.0, 9.0, 15.0), "12.0 [9.0, 15.0]");
-        assert_eq!(number(2e-8, 1e-8, 3e-8), "2.00e-8 [1.00e-8, 3.00e-8]");
+        assert_eq!(number(2e-8, 1e-8, 3e-8), "2.0e-8 [1.0e-8, 3.0e-8]");
+        assert_eq!(number(0.0, 0.0, 5.2e-6), "0 [0, 5.2e-6]");
         assert_eq!(Number::exact(0.5).to_string(), "0.5");
         assert_eq!(plain(1.0 / 3.0), "0.3333");
         assert_eq!(plain(2048.0), "2048");

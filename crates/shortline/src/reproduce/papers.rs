@@ -60,8 +60,6 @@ pub(crate) enum Rates {
 /// The compatibility graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Design {
-    /// Every server holds every job type.
-    Complete,
     /// Each job type on `ceil(2 ln^2 N)` random servers (at most all); under Zipf's rates in proportion to its rate, with
     /// this mean.
     Random,
@@ -152,7 +150,6 @@ impl Setting {
 
     fn edges(&self, parts: &FleetParts, seed: u64) -> Result<Edges, Failure> {
         let degree = match self.design {
-            Design::Complete => return Ok(Edges::Complete),
             Design::WellConnected => {
                 let (delta, left_out, confidence) = (0.1, LeftOut::Fraction(0.1), 0.99);
                 let spec = GraphSpec::WellConnected { delta, left_out, confidence, seed };
@@ -209,7 +206,6 @@ impl fmt::Display for Rates {
 impl fmt::Display for Design {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Complete => f.write_str("complete"),
             Self::Random => f.write_str("random"),
             Self::Degree(degree) => write!(f, "degree-{degree}"),
             Self::WellConnected => f.write_str("well-connected"),
