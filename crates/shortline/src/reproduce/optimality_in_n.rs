@@ -249,8 +249,8 @@ fn figures(scale: Scale, data: &Data, growing: &[Family], fixed: &[Family]) -> V
     let bound = || Some((1.0, "bound".to_owned()));
     let main = growing[0];
     let parts = vec![
-        Panel { title: "waiting / bound".into(), series: lines(main, &six, "waiting_ratio") },
-        Panel { title: "service / bound".into(), series: lines(main, &six, "service_ratio") },
+        Panel { title: "waiting / bound, to vanish".into(), series: lines(main, &six, "waiting_ratio") },
+        Panel { title: "service / bound, to fall to 1".into(), series: lines(main, &six, "service_ratio") },
     ];
     let figure = |name, title: &str, caption: &str, y: Axis, bound, panels| Figure {
         name,
