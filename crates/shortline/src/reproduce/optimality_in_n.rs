@@ -100,7 +100,7 @@ fn fixed(scale: Scale) -> Vec<Family> {
 }
 
 fn precision(scale: Scale) -> Precision {
-    Precision { relative_error: scale.pick(0.02, 0.004), most_events: scale.pick(4_000_000, 400_000_000) }
+    Precision { relative_error: scale.pick(0.02, 0.003), most_events: scale.pick(4_000_000, 400_000_000) }
 }
 
 /// How far from the limit counts as there, at the largest size of the paper; in units of the bound.
