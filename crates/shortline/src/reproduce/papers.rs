@@ -65,8 +65,8 @@ pub(crate) enum Design {
     Random,
     /// The same with this number of servers at every `N`.
     Degree(u32),
-    /// The well-connected design with `delta = epsilon = 0.1` and confidence 0.99; complete where it takes every edge, as it
-    /// does in small fleets.
+    /// The well-connected design with confidence 0.99 and `delta = epsilon = N^-1/3`, which must vanish as the fleet grows;
+    /// complete where it takes every edge.
     WellConnected,
 }
 
@@ -151,8 +151,9 @@ impl Setting {
     fn edges(&self, parts: &FleetParts, seed: u64) -> Result<Edges, Failure> {
         let degree = match self.design {
             Design::WellConnected => {
-                let (delta, left_out, confidence) = (0.1, LeftOut::Fraction(0.1), 0.99);
-                let spec = GraphSpec::WellConnected { delta, left_out, confidence, seed };
+                let delta = f64::from(self.servers).powf(-1.0 / 3.0);
+                let spec =
+                    GraphSpec::WellConnected { delta, left_out: LeftOut::Fraction(delta), confidence: 0.99, seed };
                 return match parts.generate(&spec) {
                     Ok(graph) => Ok(graph.edges),
                     Err(GenerateError::CompleteDesign { .. }) => Ok(Edges::Complete),
