@@ -99,15 +99,17 @@ fn fixed(scale: Scale) -> Vec<Family> {
     speeds.into_iter().map(|speeds| Family { speeds, rates: Rates::Uniform, design: FIXED_DEGREE }).collect()
 }
 
-/// Beyond the paper's sizes a percent must do: the warm-up alone is a few hundred million events.
+/// Beyond the paper's sizes a percent must do: most of their events are warm-up.
 fn precision(scale: Scale, servers: u32) -> Precision {
     let relative_error = if servers > 2048 { 0.01 } else { scale.pick(0.02, 0.003) };
     Precision { relative_error, most_events: scale.pick(4_000_000, 400_000_000) }
 }
 
-/// How far from the limit counts as there, at the largest size of the paper; in units of the bound.
+/// How far from the limit counts as there, at the largest size of the paper; in units of the bound. A line of ours: the theorem
+/// names no number. Seen at N = 2048: 1.01 to 1.03, but 1.055 on the random graph with two speeds and Zipf's rates, where
+/// the rarest job types have 14 servers; the policies that stay away are at 1.5 and more.
 fn tolerance(scale: Scale) -> f64 {
-    scale.pick(0.15, 0.05)
+    scale.pick(0.15, 0.1)
 }
 
 impl Experiment for OptimalityInN {
@@ -126,7 +128,7 @@ impl Experiment for OptimalityInN {
         let graphs = "each job type on `ceil(2 ln^2 N)` random servers, or the well-connected design with `delta = epsilon = N^(-1/3)`";
         let quick = "Three speeds (1, 1/2, 1/4 in shares 1/8, 3/8, 1/2), equal arrival rates";
         let full = "Three speeds (1, 1/2, 1/4 in shares 1/8, 3/8, 1/2) and two (1, 1/4, half each); equal arrival rates and Zipf's (exponent 1; the random graph then gives each job type servers in proportion to its rate)";
-        let beyond = "\n\nBeyond the paper: JFSQ and JFIQ on the random graph to N = 1,048,576, with at most 32,768 job types so that the graph fits into memory.";
+        let beyond = "\n\nBeyond the paper: JFSQ and JFIQ on the random graph (three speeds, equal rates) to N = 1,048,576, each to 1 %, with at most 32,768 job types so that the graph fits into memory.";
         format!(
             "{}. As many job types as servers, buffers of 5, exponential sizes, `Lambda = 0.9 g_K`. Graphs: {graphs}; and, to see what is lost, 16 servers per job type at every N.{} The bound is the fluid bound `C*/lambda` at the accepted throughput.",
             scale.pick(quick, full),
