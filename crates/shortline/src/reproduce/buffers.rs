@@ -1,6 +1,6 @@
 //! Buffers: where nobody waits, it does not matter how many could.
 //!
-//! [W]'s theorem holds for any buffer `b`: a job finds an idle server, so that neither the response time nor (but for the
+//! \[W\]'s theorem holds for any buffer `b`: a job finds an idle server, so that neither the response time nor (but for the
 //! smallest buffers) the blocking depends on `b`. Close to capacity it does: a larger buffer turns blocked jobs into waiting ones.
 //! Here the load is that of the whole fleet, all three speeds, so that no slow servers stand by.
 

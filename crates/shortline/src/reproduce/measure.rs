@@ -1,6 +1,6 @@
 //! A simulation as a point of an experiment: one policy on one fleet, its times beside the fluid bound.
 //!
-//! The bound is [W]'s, `C*/lambda`: the fluid bound (Proposition 1) at the accepted throughput `th` that was measured, as
+//! The bound is \[W\]'s, `C*/lambda`: the fluid bound (Proposition 1) at the accepted throughput `th` that was measured, as
 //! jobs are lost where buffers are finite: `T >= L*(th) / th`. At equal throughput it does not depend on the graph, so that
 //! what a sparse graph costs shows in the ratio.
 //!

@@ -1,6 +1,6 @@
 //! A large fleet at all loads: JFSQ and JFIQ stay at the bound until close to the capacity of the servers that are needed.
 //!
-//! [W]'s second experiment: `N` fixed, the load of the first `K` speed classes from 0.5 to 0.98. Close to 1 the slack
+//! \[W\]'s second experiment: `N` fixed, the load of the first `K` speed classes from 0.5 to 0.98. Close to 1 the slack
 //! `beta g_K` is no longer large against the fluctuations, `sqrt N`, and the gap opens.
 
 use shortline_core::policy::PolicySpec;

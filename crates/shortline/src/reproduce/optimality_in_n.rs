@@ -1,6 +1,6 @@
 //! Large fleets: JFSQ and JFIQ come to the bound as the number of servers grows, if every job type has enough servers.
 //!
-//! [W], Theorem 1 and its experiments: on well-connected graphs the mean response time tends to `C*/lambda`, the fluid bound;
+//! \[W\], Theorem 1 and its experiments: on well-connected graphs the mean response time tends to `C*/lambda`, the fluid bound;
 //! waiting vanishes, the service time tends to the bound (jobs go to the fast servers), and nothing is blocked. The policies
 //! that are blind to speed keep a gap that does not close, and so does a degree that does not grow with the fleet.
 
@@ -23,7 +23,7 @@ pub(super) const OTHERS: [PolicySpec; 4] =
 /// The degree of the second panel.
 const FIXED_DEGREE: Design = Design::Degree(16);
 
-/// All six policies of [W]'s figures.
+/// All six policies of \[W\]'s figures.
 pub(super) fn policies() -> impl Iterator<Item = PolicySpec> + Clone {
     SPEED_AWARE.into_iter().chain(OTHERS)
 }

@@ -1,4 +1,4 @@
-//! The fleets of [W]'s experiments, built in code.
+//! The fleets of \[W\]'s experiments, built in code.
 //!
 //! As many job types as servers, buffers of 5, and a load given as `load_first_k`: arrivals over the capacity `g_K` of
 //! the `K` fastest speed classes, those that an optimal policy needs. With **two** speeds these are 1 and 1/4, half of the
