@@ -25,6 +25,15 @@ impl Failure {
         Self::Run(message.to_string())
     }
 
+    /// The same, with where it happened in front.
+    pub(crate) fn at(self, place: &str) -> Self {
+        match self {
+            Self::Fleet(faults) => Self::Fleet(faults),
+            Self::Usage(message) => Self::Usage(format!("{place}: {message}")),
+            Self::Run(message) => Self::Run(format!("{place}: {message}")),
+        }
+    }
+
     /// Prints the message and gives the exit status.
     #[expect(clippy::print_stderr, reason = "the command line talks to its user")]
     pub(crate) fn report(self) -> ExitCode {

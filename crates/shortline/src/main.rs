@@ -8,6 +8,7 @@ mod failure;
 mod fleet_file;
 mod logging;
 mod replay;
+mod reproduce;
 mod serve;
 mod simulate;
 mod split;
@@ -41,6 +42,8 @@ enum Command {
     Replay(replay::Args),
     /// Policies side by side against the bound, with confidence intervals
     Simulate(simulate::Args),
+    /// The papers' experiments: tables, figures, verdicts
+    Reproduce(reproduce::Args),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Emulate(args) => emulate::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,7 +21,8 @@ use crate::fleet_file;
 use sweep::Sweep;
 pub(crate) use sweep::at_load;
 use trajectory::Times;
-use watch::{Watch, on_interrupt};
+use watch::Watch;
+pub(crate) use watch::on_interrupt;
 
 /// Simulate policies side by side, against the bound
 ///

@@ -72,7 +72,7 @@ impl Observer for Watch {
 }
 
 /// Ctrl-C stops the run; what there is is printed. A second one ends the process.
-pub(super) fn on_interrupt(stop: Arc<AtomicBool>) -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn on_interrupt(stop: Arc<AtomicBool>) -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = crate::runtime()?;
     runtime.spawn(async move {
         while tokio::signal::ctrl_c().await.is_ok() {

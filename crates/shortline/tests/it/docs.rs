@@ -24,7 +24,7 @@ fn root() -> PathBuf {
 /// README and all pages of the book, with their names: the path within the book.
 fn pages() -> Vec<(String, String)> {
     let mut pages = vec![("README.md".to_owned(), std::fs::read_to_string(root().join("README.md")).unwrap())];
-    for folder in ["", "theory/"] {
+    for folder in ["", "reproduce/", "theory/"] {
         let entries = std::fs::read_dir(root().join("docs/src").join(folder)).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         for path in paths.filter(|path| path.extension().is_some_and(|e| e == "md")) {
