@@ -3,8 +3,8 @@
 //! 1. **Warm-up.** Every replication starts empty and runs, a fifth further each round, until for every policy MSER-5
 //!    of the number of jobs (averaged over the replications) drops less than half, or what is left of its climb is
 //!    less than a tenth of the relative error asked for; until the replications, side by side, are not seen to climb
-//!    any more; and until the slowest server has had the time for ten services. All of it is then dropped: what is
-//!    measured starts in the second half of a settled run. Without that, at [`LONGEST_WARM_UP`] or when the run is
+//!    any more; and until the slowest server has had the time for ten services. All of it is then dropped (in small
+//!    fleets, after once more its length): what is measured starts in the second half of a settled run. Without that, at [`LONGEST_WARM_UP`] or when the run is
 //!    stopped, there are no means.
 //! 2. **Growth.** After each round every policy whose jobs may pile up is tested for growth; a policy that grows is
 //!    unstable and stops.
@@ -28,6 +28,9 @@ use crate::watch::Watch;
 /// The warm-up stops growing at this many times its first length, settled or not; or, if that is later, at the most
 /// events that may be counted: who allows more of them gets a longer warm-up where one is needed.
 const LONGEST_WARM_UP: u64 = 256;
+/// From so many replications on, those of small fleets, a settled warm-up is run for its length once more: a slow chain that
+/// chance made look settled has come further then.
+const CHEAP: usize = 32;
 /// Turns in which a round is run.
 const TURNS: u64 = 8;
 /// Events without which a replication says nothing.
@@ -260,6 +263,10 @@ impl Race<'_> {
                     (false, true) => WarmUp::Settled,
                     (false, false) => WarmUp::TooShort,
                 };
+                if warm_up == WarmUp::Settled && self.plan.replications >= CHEAP {
+                    length *= 2;
+                    self.advance(&vec![length; self.plan.replications]);
+                }
                 self.racers.iter_mut().for_each(|racer| racer.end_warm_up(warm_up));
                 return length;
             }
