@@ -167,7 +167,7 @@ fn the_best_edge_is_the_best_of_all_missing_ones_and_none_means_that_none_helps(
 #[test]
 fn where_effort_runs_out_the_largest_bound_left_holds_for_all_edges() {
     let (mut open, mut settled) = (0, 0);
-    for seed in 0..120 {
+    for seed in 0..240 {
         let build = sparse(seed);
         let fleet = build.clone().done();
         let found = analyse(&fleet).unwrap().best_edge(&fleet, 0, &mut |_| ()).unwrap();

@@ -136,7 +136,9 @@ fn file_policy(fleet: &Fleet, rows: &[PolicyRow]) -> Option<String> {
         Some(false) => "is unstable here",
         None => "is not known to be stable here",
     };
-    Some(format!("the file's policy {policy} {verdict}; {} is stable", better.policy))
+    let laws = "for Poisson arrivals and exponential sizes";
+    let assumed = if better.why.starts_with(laws) { format!(", {laws}") } else { String::new() };
+    Some(format!("the file's policy {policy} {verdict}; {} is stable{assumed}", better.policy))
 }
 
 /// Servers that the fleet cannot lose.

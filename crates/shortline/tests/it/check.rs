@@ -460,6 +460,10 @@ fn policies_are_told_apart_and_the_files_own_is_judged() {
     assert_eq!(verdict("jfiq"), Value::Null);
     let advice = strings(&report["advice"]);
     assert!(advice.contains(&"the file's policy jfiq is not known to be stable here; jfsq is stable"), "{advice:?}");
+    let constant = format!("service = {{ distribution = 'deterministic' }}\n{RANDOM_OVERLOADS}");
+    let report = json(&file(&folder, "constant.toml", &constant), &[]);
+    let advice = strings(&report["advice"]).join("\n");
+    assert!(advice.contains("; jfsq is stable, for Poisson arrivals and exponential sizes"), "{advice}");
     let some = json(&path, &["--policy", "random,jsq(2,2)"]);
     let names: Vec<&Value> = some["stability_by_policy"].as_array().unwrap().iter().map(|row| &row["policy"]).collect();
     assert_eq!(names, ["random", "jsq(2,2)"]);
