@@ -257,7 +257,7 @@ fn for_sizes_that_are_not_exponential_the_reason_names_what_is_proved_and_unstab
     };
     for policy in ["jsq", "jfsq", "sed", "nq", "central", "split", "jsq(2)", "random"] {
         for law in [SizeLaw::Deterministic, SizeLaw::Hyperexponential { cv2: 9.0 }] {
-            let found = of(&fleet(law.clone(), 0.3), policy);
+            let found = of(&fleet(law, 0.3), policy);
             assert!(found.why.starts_with("for Poisson arrivals and exponential sizes: "), "{policy}: {}", found.why);
             let overloaded = of(&fleet(law, 1.5), policy);
             assert_eq!(overloaded.stable, Some(false));

@@ -127,7 +127,7 @@ fn sparse(seed: u64) -> Build {
 fn by_brute_force(build: &Build) -> Vec<((JobTypeId, ServerId), f64)> {
     let fleet = build.clone().done();
     let factor_with = |l: JobTypeId, r: ServerId| {
-        let server = u32::try_from(fleet.file_index(r)).unwrap();
+        let server = u32::try_from(fleet.file_index(r)).expect("a test fleet is small");
         linear_programs::max_load_factor(&changed(build, |rows| rows[l.index()].push(server)).done())
     };
     let missing = fleet.job_types().flat_map(|l| fleet.servers().map(move |r| (l, r)));
