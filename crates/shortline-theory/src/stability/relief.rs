@@ -109,7 +109,7 @@ impl Prices {
 
     /// Upper bound on `s*` with any edge of the job type.
     pub(super) fn without(&self, reduced: &Reduced, job_type: usize, port: usize, work: f64) -> f64 {
-        let is_alone = reduced.ports[port].most_work >= reduced.ports[port].work && self.exception.is_none();
+        let is_alone = reduced.ports[port].most_work >= reduced.ports[port].work;
         let released = if is_alone { self.released[port] } else { 0.0 };
         quotient(self.total - released, 1.0 - work * self.of(job_type, port))
     }
