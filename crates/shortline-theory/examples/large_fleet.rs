@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("  {} exact, the smallest {:?}", slacks.iter().filter(|s| s.factor.is_exact).count(), slacks[0]);
     let losses = seconds("losses", || stability.losses(Effort::default(), &mut |_| ()))?;
     println!("  {} exact, the worst {:?}", losses.iter().filter(|l| l.max_load_factor.is_exact).count(), losses[0]);
-    let edge = seconds("the best of 4 edges", || stability.best_edge(&fleet, 4, &mut |_| ()))?;
+    let edge = seconds("the best edge", || stability.best_edge(&fleet, Effort::MOST_VISITS, &mut |_| ()))?;
     println!("  {edge:?}");
     Ok(())
 }

@@ -7,7 +7,7 @@
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, microlp, variable};
 
 use crate::TheoryError;
-use crate::reduced::Reduced;
+use crate::reduced::{Port, Reduced};
 use crate::stability::Optimum;
 
 /// Most edges (of distinct job types and servers) that a linear program is tried with.
@@ -29,12 +29,15 @@ pub(crate) fn max_load_factor(reduced: &Reduced) -> Result<Optimum, TheoryError>
         return Err(TheoryError::LinearProgram { what: MAX_LOAD_FACTOR, why });
     }
     let work_on_edge = |e: usize| shares[e].max(0.0) * reduced.ports[program.port_of_edge[e]].work;
+    let price_of_work = |(price, port): (&f64, &Port)| if port.work > 0.0 { price / port.work } else { 0.0 };
     Ok(Optimum {
         factor: program.unit * factor,
         tight_ports: above_zero(&port_prices),
         tight_groups: above_zero(&group_prices),
         work_on_edge: (0..shares.len()).map(work_on_edge).collect(),
         amounts: None,
+        work_prices: port_prices.iter().zip(&reduced.ports).map(price_of_work).collect(),
+        visits: 0,
     })
 }
 

@@ -289,6 +289,11 @@ impl<'a> Flow<'a> {
         self.most_visits = most_visits;
     }
 
+    /// Edges and nodes that searches have looked at.
+    pub(crate) fn visits(&self) -> u64 {
+        self.search.visits
+    }
+
     /// Whether it has: then the flow is one, but perhaps not a maximum flow, and it proves no cut.
     pub(crate) fn has_given_up(&self) -> bool {
         self.search.visits > self.most_visits

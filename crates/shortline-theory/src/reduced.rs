@@ -104,8 +104,8 @@ impl Reduced {
         Ok(Self { ports, groups, graph, speeds, port_of, group_of, job_types })
     }
 
-    /// The same fleet with one more edge, `job_type` on `server`. `None` if the edge is there already. The new server
-    /// must have the speed for the job type that product form implies.
+    /// The same fleet with one more edge, `job_type` on `server`. `None` if the edge is there already. Where
+    /// the server's speed for the job type is not the one that product form implies, the result is without product form.
     pub(crate) fn with_edge(&self, fleet: &Fleet, job_type: JobTypeId, server: ServerId) -> Option<Self> {
         let mut changed = self.clone();
         let (old_port, old_group) = (self.port_of[job_type.index()] as usize, self.group_of[server.index()]);
@@ -149,6 +149,16 @@ impl Reduced {
             starts.push(index(heads.len()));
         }
         changed.graph = Bipartite::new(starts, heads, changed.groups.len());
+        let server_type = fleet.server_type(server).index();
+        let speed = fleet.service_rate(job_type, server) * self.job_types[job_type.index()].1;
+        if let Speeds::Product(speeds) = &self.speeds
+            && !speeds_equal(speeds[server_type], speed)
+        {
+            // The job type is on no other server of this type, or that would have this speed.
+            let mut by_port = vec![speeds.clone(); changed.ports.len()];
+            by_port[port][server_type] = speed;
+            changed.speeds = Speeds::PerPort(by_port);
+        }
         Some(changed)
     }
 

@@ -43,7 +43,7 @@ pub(crate) use watch::on_interrupt;
 pub(crate) struct Args {
     /// Fleet file; - is standard input
     fleet: PathBuf,
-    /// Policies, split at commas outside parentheses [default: the fleet file's]
+    /// Policies, split at commas outside parentheses [default: the fleet file's, else jfsq]
     #[arg(long)]
     policy: Option<String>,
     /// Half-width of the 95 % interval over the mean response time, at which to stop
@@ -110,7 +110,7 @@ enum ServiceInstead {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let named = args.policy.as_deref().map(PolicySpec::parse_list).transpose().map_err(Failure::usage)?;
     let file = open(args)?;
-    let policies = named.unwrap_or_else(|| file.fleet.settings.policy.into_iter().collect());
+    let policies = named.unwrap_or_else(|| vec![file.fleet.settings.policy.unwrap_or(PolicySpec::Jfsq)]);
     let watch = Watch::new(args);
     let interrupt = on_interrupt(watch.stop.clone())?;
     let outcome = match &args.trajectory {
@@ -157,7 +157,6 @@ fn refused(error: SimulationError) -> Failure {
         SimulationError::NeedsGeneralEngine { section, .. } => {
             format!("; a copy of the fleet file without {section} can be simulated")
         }
-        SimulationError::NoPolicy => "; or pass --policy".to_owned(),
         _ => String::new(),
     };
     Failure::usage(format!("{error}{remedy}"))

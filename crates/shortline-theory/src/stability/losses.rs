@@ -20,7 +20,7 @@ use crate::{TheoryError, linear_program};
 pub struct Loss {
     /// The server.
     pub server: ServerId,
-    /// `s*` without it. Job types that are on no server at all are left out.
+    /// `s*` without it; 0, as `s*` itself, where a job type that arrives is on no server at all.
     pub max_load_factor: Factor,
 }
 
@@ -48,7 +48,8 @@ impl Stability {
         let worst_first =
             |a: &Candidate, b: &Candidate| a.factor.value.total_cmp(&b.factor.value).then(a.group.cmp(&b.group));
         candidates.sort_by(worst_first);
-        let effort = effort.within_reason(reduced);
+        // With a job type on no server all of them are 0, at no cost.
+        let effort = if reduced.has_orphans() { Effort::All } else { effort }.within_reason(reduced);
         let chosen = effort.chosen(&candidates, |candidate| self.optimum.tight_groups[candidate.group]);
         let of = Some(chosen.iter().filter(|&&chosen| chosen).count());
         let mut exact = Removals::new(self, effort.most_visits);
@@ -75,7 +76,8 @@ impl Stability {
         let reduced = self.reduced();
         let lost =
             |p: usize, g: usize| reduced.groups[g].slots / reduced.groups[g].servers as f64 * reduced.speed(p, g);
-        let mut bounds = vec![self.optimum.factor; reduced.groups.len()];
+        // Not the optimum's factor, which leaves out job types that are on no server.
+        let mut bounds = vec![self.max_load_factor; reduced.groups.len()];
         for p in (0..reduced.ports.len()).filter(|&p| reduced.ports[p].work > 0.0) {
             let row = reduced.graph.row(p).iter().map(|&g| g as usize);
             let capacity: f64 = row.clone().map(|g| reduced.groups[g].slots * reduced.speed(p, g)).sum();

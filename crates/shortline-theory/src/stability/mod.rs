@@ -48,6 +48,7 @@ mod newton;
 mod policies;
 mod prices;
 mod progress;
+mod relief;
 mod sampled;
 mod slacks;
 
@@ -56,7 +57,7 @@ use shortline_core::{Fleet, JobTypeId, ServerId};
 use crate::TheoryError;
 use crate::reduced::{Reduced, Speeds};
 use crate::shares::Shares;
-pub use advice::NewEdge;
+pub use advice::{EdgeSearch, NewEdge};
 pub use losses::Loss;
 use newton::Cut;
 pub(crate) use newton::Optimum;

@@ -19,6 +19,10 @@ pub(crate) struct Optimum {
     pub(crate) work_on_edge: Vec<f64>,
     /// The same flow in units, if the fleet has product form.
     pub(crate) amounts: Option<Amounts>,
+    /// Dual prices of work by port, up to a factor: in product form 1 in the bottleneck and 0 elsewhere.
+    pub(crate) work_prices: Vec<f64>,
+    /// Edges and nodes that the flows looked at; 0 for a linear program.
+    pub(crate) visits: u64,
 }
 
 impl Optimum {
@@ -35,6 +39,8 @@ impl Optimum {
         let cut = offered.newton(start, observer);
         Self {
             factor: cut.ratio(),
+            work_prices: cut.ports.iter().map(|&tight| f64::from(u8::from(tight))).collect(),
+            visits: offered.flow.visits(),
             tight_ports: cut.ports,
             tight_groups: cut.groups,
             work_on_edge: offered.work_on_edges(),

@@ -16,8 +16,8 @@
 //! Each answer is a bracket on the policy's **critical factor**, the factor on all arrival rates up to which it is stable.
 //!
 //! Sources: S. Foss, N. Chernova, "On the stability of a partially accessible multi-station queue with state-dependent
-//! routing" (1998), and M. Bramson, "Stability of join the shortest queue networks" (2011), also beyond exponential
-//! sizes; the rest derived for this project.
+//! routing" (1998), and M. Bramson, "Stability of join the shortest queue networks" (2011), for `jsq` and its samples; the
+//! rest derived for this project. What is said of other arrivals and sizes is said for these, and names them.
 
 use shortline_core::fleet::settings::{Arrivals, Overflow, SizeLaw};
 use shortline_core::fleet::speeds_equal;
@@ -35,7 +35,8 @@ use crate::reduced::{Reduced, Speeds};
 pub struct PolicyStability {
     /// The policy.
     pub policy: PolicySpec,
-    /// Whether its queues stay finite (with unbounded buffers); `None` where that is not known.
+    /// Whether its queues stay finite (with unbounded buffers); `None` where that is not known. `Some(true)` is proved for
+    /// Poisson arrivals and exponential sizes, and `why` says so where the fleet's are others.
     pub stable: Option<bool>,
     /// It is stable at all factors on the arrival rates below this; 0 where nothing is known.
     pub stable_below: f64,
@@ -67,7 +68,20 @@ impl Stability {
         policies.iter().map(|&policy| self.of_policy(fleet, policy, &mut known, observer)).collect()
     }
 
+    /// What is proved, with what the proof takes for granted and the file does not promise.
     fn of_policy(
+        &self,
+        fleet: &Fleet,
+        policy: PolicySpec,
+        known: &mut Known,
+        observer: &mut Observer<'_>,
+    ) -> PolicyStability {
+        let found = self.of_markovian(fleet, policy, known, observer);
+        for_proved_laws(fleet, found)
+    }
+
+    /// Stability with Poisson arrivals and exponential sizes.
+    fn of_markovian(
         &self,
         fleet: &Fleet,
         policy: PolicySpec,
@@ -141,7 +155,9 @@ impl Stability {
         let tight: Vec<ServerId> =
             (0..tight.len()).filter(|&g| tight[g]).flat_map(|g| self.shares.members_of(g)).copied().collect();
         let set = names(fleet, &tight);
-        let why = if at_most <= 1.0 + CRITICAL {
+        let why = if at_most <= 1.0 + CRITICAL && at_most > 1.0 - BY_EYE {
+            format!("jobs whose whole sample lies in {set} are all that these can serve, and nothing is to spare")
+        } else if at_most <= 1.0 + CRITICAL {
             format!(
                 "jobs whose whole sample lies in {set} are more than these can serve, from {at_most:.3} times the load on"
             )
@@ -164,12 +180,30 @@ impl Stability {
             return format!("no policy is: {which} work, and no server holds it");
         }
         let servers = names(fleet, &self.bottleneck.servers);
+        if self.max_load_factor > 1.0 - BY_EYE {
+            return format!("no policy is: {which} all the work that {servers} can do, and nothing is to spare");
+        }
         format!(
             "no policy is: {which} more work than {servers} can do, from {:.3} times the load on",
             self.max_load_factor
         )
     }
 }
+
+/// Where sizes or arrivals are not those of the proofs, all but "unstable" is said of exponential and Poisson ones: no
+/// law makes a server do more than its rate.
+fn for_proved_laws(fleet: &Fleet, found: PolicyStability) -> PolicyStability {
+    let settings = fleet.settings();
+    let is_proved = settings.service.law == SizeLaw::Exponential && matches!(settings.arrivals, Arrivals::Poisson);
+    if is_proved || found.stable == Some(false) || found.why.starts_with(NOT_KNOWN) {
+        return found;
+    }
+    let why = format!("{FOR_EXPONENTIAL}: {}", found.why);
+    PolicyStability { why, ..found }
+}
+
+const NOT_KNOWN: &str = "not known";
+const FOR_EXPONENTIAL: &str = "for Poisson arrivals and exponential sizes";
 
 /// What a bracket on the critical factor says.
 fn answer(policy: PolicySpec, stable_below: f64, unstable_above: f64, why: String) -> PolicyStability {
@@ -189,8 +223,11 @@ pub(super) fn between(
     policy: PolicySpec,
 ) -> PolicyStability {
     if at_most <= 1.0 + CRITICAL {
-        let why =
-            format!("no policy is: the servers cannot do the work that arrives, from {at_most:.3} times the load on");
+        let why = if at_most > 1.0 - BY_EYE {
+            "no policy is: the servers have nothing to spare".to_owned()
+        } else {
+            format!("no policy is: the servers cannot do the work that arrives, from {at_most:.3} times the load on")
+        };
         return answer(policy, 0.0, at_most, why);
     }
     if let Some(obstacle) = obstacle(fleet, policy) {
@@ -199,7 +236,7 @@ pub(super) fn between(
     match policy {
         PolicySpec::Random => {
             let (factor, why) = random(fleet, reduced);
-            answer(policy, factor, factor, why)
+            for_proved_laws(fleet, answer(policy, factor, factor, why))
         }
         PolicySpec::Split => {
             let why = format!(
@@ -232,13 +269,20 @@ fn random(fleet: &Fleet, reduced: &Reduced) -> (f64, String) {
     let why = format!(
         "blind shares: `{server}` is busy {:.3} of the time{}; it saturates first, at {factor:.3} times the load",
         busy[first],
-        if busy[first] >= 1.0 { ", more than it has" } else { "" },
+        match busy[first] {
+            busy if busy > 1.0 + BY_EYE => ", more than it has",
+            busy if busy >= 1.0 => ", all that it has",
+            _ => "",
+        },
     );
     (factor, why)
 }
 
 /// Brackets found so far: `jsq(d)` and `jfsq(d)` have the same.
 type Known = Vec<(Sampling, Bracket)>;
+
+/// Figures that differ by less, relative, look equal with the digits shown.
+const BY_EYE: f64 = 5e-4;
 
 const CUT_CONDITION: &str = "stable whenever some policy is";
 const SHARES: &str = "fixed shares under which no server is overloaded";

@@ -22,7 +22,8 @@ use crate::{TheoryError, linear_program};
 pub struct Slack {
     /// The job type.
     pub job_type: JobTypeId,
-    /// Largest factor on its arrival rate alone; below 1 it overloads the fleet, and 0 means that the others do.
+    /// Largest factor on its arrival rate alone; below 1 it overloads the fleet, and 0 means that the others do, one that
+    /// is on no server included.
     pub factor: Factor,
 }
 
@@ -37,7 +38,8 @@ impl Stability {
         let mut ports: Vec<PortHeadroom> =
             (0..reduced.ports.len()).filter(|&p| !reduced.graph.row(p).is_empty()).map(|p| self.at_most(p)).collect();
         ports.sort_by(|a, b| a.least_factor.total_cmp(&b.least_factor).then(a.port.cmp(&b.port)));
-        let effort = effort.within_reason(reduced);
+        // Then the answer is the same for all, and costs nothing.
+        let effort = if reduced.has_orphans() { Effort::All } else { effort }.within_reason(reduced);
         let chosen = effort.chosen(&ports, |port| self.optimum.tight_ports[port.port]);
         let of = Some(chosen.iter().filter(|&&chosen| chosen).count());
         let mut exact = Headrooms::new(self, effort.most_visits);
@@ -87,12 +89,15 @@ struct PortHeadroom {
 enum Headrooms<'a> {
     Flow(Box<Offered<'a>>, &'a Reduced),
     Program(&'a Reduced),
+    /// A job type arrives that is on no server: whatever the others do, the fleet is overloaded.
+    Nothing(&'a Reduced),
 }
 
 impl<'a> Headrooms<'a> {
     fn new(stability: &'a Stability, most_visits: u64) -> Self {
         let reduced = stability.reduced();
         match &stability.optimum.amounts {
+            _ if reduced.has_orphans() => Self::Nothing(reduced),
             Some(amounts) => {
                 let mut offered = Offered::resume(reduced, amounts.clone(), stability.optimum.factor);
                 offered.set_factor(1.0);
@@ -103,11 +108,12 @@ impl<'a> Headrooms<'a> {
         }
     }
 
-    /// Headroom of a port, `-work` if the others alone are too much; `None` once effort is spent.
+    /// Headroom of a port that is on some server, `-work` if the others alone are too much; `None` once effort is spent.
     fn of(&mut self, port: usize) -> Result<Option<f64>, TheoryError> {
         let (offered, reduced) = match self {
             Self::Program(reduced) => return linear_program::headroom(reduced, port).map(Some),
             Self::Flow(offered, reduced) => (offered, reduced),
+            Self::Nothing(reduced) => return Ok(Some(-reduced.ports[port].work)),
         };
         let own = offered.units(port, 1.0);
         let row = reduced.graph.row(port).iter().map(|&g| g as usize);

@@ -2,7 +2,7 @@
 
 use shortline_core::Fleet;
 use shortline_core::JobTypeId;
-use shortline_core::fleet::settings::{Arrivals, Overflow};
+use shortline_core::fleet::settings::{Arrivals, Overflow, SizeLaw};
 use shortline_core::policy::PolicySpec;
 use shortline_theory::exact::solve;
 use shortline_theory::stability::{PolicyStability, analyse, by_policy};
@@ -202,7 +202,13 @@ fn no_policy_is_stable_beyond_the_load_factor_nor_at_it() {
     for factor in [1.0, 1.5] {
         for found in by_policy(&build().scale_arrivals(factor).done(), &all).unwrap() {
             assert_eq!(found.stable, Some(false), "{}: {}", found.policy, found.why);
-            assert!(found.why.contains("`j-0` brings more work than `s0-0`"), "{}", found.why);
+            let expected = if factor > 1.0 {
+                "brings more work than `s0-0` can do"
+            } else {
+                "brings all the work that `s0-0` can do"
+            };
+            assert!(found.why.contains(&format!("`j-0` {expected}")), "{}", found.why);
+            assert!(!found.why.contains("1.000"), "{}", found.why);
         }
     }
     let orphan = Build::servers(&[1.0]).job_type(0.1, 1.0, &[0]).job_type(0.1, 1.0, &[]).done();
@@ -241,4 +247,38 @@ fn what_the_conditions_do_not_cover_is_named() {
     assert!(why(wait(build()), "random").contains("idle"));
     assert_eq!(of(&wait(build()).done(), "jsq").stable, Some(true));
     assert_eq!(of(&build().settings(|s| s.information.gateways = 2).done(), "random").stable, Some(true));
+}
+
+#[test]
+fn for_sizes_that_are_not_exponential_the_reason_names_what_is_proved_and_unstable_stays_unstable() {
+    let fleet = |law: SizeLaw, arrivals: f64| {
+        let build = Build::servers(&[1.0, 0.2]).job_type_on_all(arrivals, 1.0);
+        build.settings(|s| s.service.law = law).done()
+    };
+    for policy in ["jsq", "jfsq", "sed", "nq", "central", "split", "jsq(2)", "random"] {
+        for law in [SizeLaw::Deterministic, SizeLaw::Hyperexponential { cv2: 9.0 }] {
+            let found = of(&fleet(law, 0.3), policy);
+            assert!(found.why.starts_with("for Poisson arrivals and exponential sizes: "), "{policy}: {}", found.why);
+            let overloaded = of(&fleet(law, 1.5), policy);
+            assert_eq!(overloaded.stable, Some(false));
+            assert!(!overloaded.why.contains("exponential"), "no law does more than its rate: {}", overloaded.why);
+        }
+        assert!(!of(&fleet(SizeLaw::Exponential, 0.3), policy).why.contains("exponential"), "{policy}");
+    }
+    let renewal =
+        Build::servers(&[1.0]).job_type_on_all(0.3, 1.0).settings(|s| s.arrivals = Arrivals::Renewal { cv2: 4.0 });
+    assert!(of(&renewal.done(), "jsq").why.starts_with("for Poisson arrivals"));
+}
+
+#[test]
+fn at_exactly_all_that_a_server_has_nothing_is_said_to_be_more() {
+    // `random` sends half to each: 0.5 for a server of rate 0.5, 0.55 for one of rate 0.5.
+    let of_load = |load: f64| of(&Build::servers(&[1.5, 0.5]).job_type_on_all(load, 1.0).done(), "random");
+    let exact = of_load(1.0);
+    assert_eq!(exact.stable, Some(false));
+    assert!(exact.why.contains("busy 1.000 of the time, all that it has"), "{}", exact.why);
+    assert!(of_load(1.1).why.contains("busy 1.100 of the time, more than it has"));
+    assert!(!of_load(0.9).why.contains("it has"));
+    let sampled = of(&Build::servers(&[1.5, 0.5]).job_type_on_all(1.0, 1.0).done(), "jsq(1)");
+    assert!(sampled.why.contains("are all that these can serve, and nothing is to spare"), "{}", sampled.why);
 }

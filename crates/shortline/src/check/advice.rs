@@ -32,15 +32,18 @@ fn saturation(fleet: &Fleet, stability: &StabilitySection, factor: f64) -> Strin
         return format!("unstable: {job_types} {arrive} and no server holds {them}");
     }
     if bottleneck.whole_fleet {
-        let edges = if fleet.is_uniform() { ", more copies do not" } else { "" };
+        let edges = if stability.no_copy_helps { ", more copies do not" } else { "" };
         return if is_stable {
             let factor = short(factor);
             format!(
                 "all servers together saturate first, at {factor} x today's load: more or faster servers raise that{edges}"
             )
         } else {
-            let factor = short(1.0 / factor);
-            format!("unstable: the fleet needs {factor} times the servers it has; more or faster servers help{edges}")
+            let what = match times(factor) {
+                Some(times) => format!("needs {times} times the servers it has"),
+                None => "has nothing to spare: all its servers are needed all of the time".to_owned(),
+            };
+            format!("unstable: the fleet {what}; more or faster servers help{edges}")
         };
     }
     let servers = bottleneck.servers.len();
@@ -49,11 +52,22 @@ fn saturation(fleet: &Fleet, stability: &StabilitySection, factor: f64) -> Strin
         let on = counted(servers, "server");
         return format!("{job_types} {are} on {on}; {they} {saturate} first, at {} x today's load", short(factor));
     }
+    let Some(times) = times(factor) else {
+        let on = counted(servers, "server");
+        return format!(
+            "unstable: {job_types} {need} all that the {on} of {} can do, and nothing is to spare",
+            words.them
+        );
+    };
     if is_of_one_type(fleet, bottleneck) {
         return format!("unstable: {job_types} {need} {} servers, {have} {servers}", short(servers as f64 / factor));
     }
-    let times = short(1.0 / factor);
     format!("unstable: {job_types} {need} {times} times what the {servers} servers of {} can do", words.them)
+}
+
+/// `1.2` for a load factor of `1/1.2`; `None` where no more than 1 would be seen.
+fn times(factor: f64) -> Option<String> {
+    Some(short(1.0 / factor)).filter(|times| times != "1")
 }
 
 /// Verbs and pronouns for one name or several.
@@ -85,15 +99,30 @@ fn is_of_one_type(fleet: &Fleet, bottleneck: &Bottleneck) -> bool {
     types.all(|server_type| Some(server_type) == first)
 }
 
-/// The one copy that raises the load factor most.
+/// The one copy that raises the load factor most, and what is not proved of that.
 fn copy(stability: &StabilitySection) -> String {
-    let Some(edge) = &stability.best_edge else { return String::new() };
-    let which = if stability.bottleneck.job_types.len() == 1 { "it" } else { &edge.job_type };
+    let Some(edge) = &stability.best_edge else { return no_copy(stability) };
+    let is_named = stability.bottleneck.job_types.len() == 1 && !stability.bottleneck.whole_fleet;
+    let which = if is_named { "it" } else { &edge.job_type };
     let factor = short(edge.max_load_factor);
+    let proved = match (&stability.best_edge_why, edge.is_best) {
+        (Some(why), false) => format!(" ({why})"),
+        _ => String::new(),
+    };
     if stability.stable == Some(true) {
-        format!("; adding {which} to {} raises that to {factor}", edge.server)
+        format!("; adding {which} to {} raises that to {factor}{proved}", edge.server)
     } else {
-        format!("; with {which} on {} too, the fleet could bear {factor} x today's load", edge.server)
+        format!("; with {which} on {} too, the fleet could bear {factor} x today's load{proved}", edge.server)
+    }
+}
+
+/// That no copy helps, or that none was found, where the first half of the sentence has not said it.
+fn no_copy(stability: &StabilitySection) -> String {
+    match &stability.best_edge_why {
+        // Of the whole fleet it has been said.
+        Some(_) if stability.bottleneck.whole_fleet && stability.no_copy_helps => String::new(),
+        Some(why) => format!("; one more copy: {why}"),
+        _ => String::new(),
     }
 }
 
@@ -107,7 +136,9 @@ fn file_policy(fleet: &Fleet, rows: &[PolicyRow]) -> Option<String> {
         Some(false) => "is unstable here",
         None => "is not known to be stable here",
     };
-    Some(format!("the file's policy {policy} {verdict}; {} is stable", better.policy))
+    let laws = "for Poisson arrivals and exponential sizes";
+    let assumed = if better.why.starts_with(laws) { format!(", {laws}") } else { String::new() };
+    Some(format!("the file's policy {policy} {verdict}; {} is stable{assumed}", better.policy))
 }
 
 /// Servers that the fleet cannot lose.

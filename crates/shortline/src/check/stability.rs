@@ -5,15 +5,13 @@ use shortline_core::Fleet;
 use shortline_core::policy::PolicySpec;
 use shortline_theory::TheoryError;
 use shortline_theory::stability::{
-    Effort, Factor, LoadFactorBounds, PolicyStability, Stability, analyse_observed, load_factor_between,
+    EdgeSearch, Effort, Factor, LoadFactorBounds, PolicyStability, Stability, analyse_observed, load_factor_between,
 };
 
 use super::Progress;
 use super::figures::short;
 use crate::digits::without_noise;
 
-/// Copies of a job type that are tried for the advice.
-const EDGES_TRIED: usize = 12;
 /// Rows of job types, and of servers, that have a bound only.
 const BOUNDS_SHOWN: usize = 20;
 
@@ -43,8 +41,13 @@ pub(super) struct StabilitySection {
     pub(super) losses_not_computed: usize,
     /// Why slacks, losses or the best edge are not there.
     pub(super) slacks_why: Option<String>,
-    /// The one copy of a job type, of those tried, that raises `s*` most.
+    /// The one copy of a job type that raises `s*` most, of all or, if that is not proved, of those computed.
     pub(super) best_edge: Option<BestEdge>,
+    /// Whether that is proved, or that there is none; and what other copies could reach.
+    pub(super) best_edge_why: Option<String>,
+    /// Whether it is proved that no single copy raises `s*`.
+    #[serde(skip)]
+    pub(super) no_copy_helps: bool,
     #[serde(skip)]
     pub(super) unknown: Option<Unknown>,
 }
@@ -99,6 +102,8 @@ pub(super) struct BestEdge {
     pub(super) job_type: String,
     pub(super) server: String,
     pub(super) max_load_factor: f64,
+    /// Whether it is proved that no other single copy raises `s*` more.
+    pub(super) is_best: bool,
 }
 
 /// Why it is not known whether the fleet is stable.
@@ -215,10 +220,15 @@ impl StabilitySection {
                 exact: loss.max_load_factor.is_exact,
             })
             .collect();
-        self.best_edge = found.best_edge(fleet, EDGES_TRIED, observer)?.map(|edge| BestEdge {
+        let most_visits = if all { u64::MAX } else { Effort::MOST_VISITS };
+        let search = found.best_edge(fleet, most_visits, observer)?;
+        self.best_edge_why = Some(what_is_proved(&search));
+        self.no_copy_helps = search.best.is_none() && search.is_settled;
+        self.best_edge = search.best.map(|edge| BestEdge {
             job_type: fleet.job_type_name(edge.job_type),
             server: fleet.server_name(edge.server),
             max_load_factor: without_noise(edge.max_load_factor),
+            is_best: search.is_settled,
         });
         Ok(())
     }
@@ -268,6 +278,8 @@ impl StabilitySection {
             losses_not_computed: 0,
             slacks_why: Some(why).filter(|why| !why.is_empty()),
             best_edge: None,
+            best_edge_why: None,
+            no_copy_helps: false,
             unknown: None,
         }
     }
@@ -302,6 +314,25 @@ impl PolicyRow {
             why: answer.why.clone(),
             stable_below: Some(answer.stable_below).filter(|factor| factor.is_finite()).map(without_noise),
             unstable_above: Some(answer.unstable_above).filter(|factor| factor.is_finite()).map(without_noise),
+        }
+    }
+}
+
+/// How far the answer about one more copy is proved.
+fn what_is_proved(search: &EdgeSearch) -> String {
+    let (tried, at_most) = (search.tried, short(search.at_most));
+    match (search.best, search.is_settled) {
+        (Some(_), true) => "proved: no other single copy raises the load factor more".to_owned(),
+        (None, true) => "proved: no single copy of a job type raises the load factor".to_owned(),
+        (Some(_), false) => {
+            format!(
+                "the best of {tried} computed; whether another one raises more, to {at_most} at most, is not known (--all)"
+            )
+        }
+        (None, false) => {
+            format!(
+                "none of the {tried} computed raises it; whether another one does, to {at_most} at most, is not known (--all)"
+            )
         }
     }
 }

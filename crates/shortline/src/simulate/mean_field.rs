@@ -29,7 +29,7 @@ pub(super) struct AtRest {
     fraction_waiting: f64,
     blocking_probability: f64,
     per_server_type: Vec<OfType>,
-    /// Why it is an approximation for this fleet; `null` where it is the limit of growing fleets.
+    /// Why it is an approximation for this fleet; `null` where it is the limit of growing fleets and the fleet is not small.
     caveat: Option<String>,
     residual: f64,
     truncation_error: f64,
@@ -60,6 +60,24 @@ struct Moment {
     per_server_type: Vec<OfType>,
 }
 
+/// Fewer servers than this, and errors of the order of `1/N` exceed the simulation's default accuracy of 1 %.
+const LARGE: usize = 100;
+
+/// What keeps the figures from being those of this fleet: its graph, and that it is small.
+fn caveat(fleet: &Fleet, of_graph: Option<String>) -> Option<String> {
+    let servers = fleet.server_count();
+    let of_size = (servers < LARGE).then(|| {
+        let count = if servers == 1 { "1 server is".to_owned() } else { format!("{servers} servers are") };
+        format!(
+            "the limit of large fleets, and {count} few: expect it to be wrong by something like 1/N = {:.2} relative, far more \
+             near load 1; chance leaves fast servers idle that are always busy in the limit, and the other way round",
+            1.0 / servers as f64
+        )
+    });
+    let parts: Vec<String> = of_size.into_iter().chain(of_graph).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
 /// The fixed point under each policy.
 pub(super) fn at_rest(fleet: &Fleet, policies: &[PolicySpec]) -> Vec<Predicted<AtRest>> {
     each(policies, |policy| {
@@ -73,7 +91,7 @@ pub(super) fn at_rest(fleet: &Fleet, policies: &[PolicySpec]) -> Vec<Predicted<A
             fraction_waiting: steady.fraction_waiting,
             blocking_probability: steady.blocking_probability,
             per_server_type: by_type(fleet, &steady.per_class, Per::Server),
-            caveat: field.basis().caveat(),
+            caveat: caveat(fleet, field.basis().caveat()),
             residual: steady.residual,
             truncation_error: steady.truncation_error,
         })
@@ -92,7 +110,7 @@ pub(super) fn in_time(fleet: &Fleet, policies: &[PolicySpec], times_s: &[f64]) -
         };
         Ok(InTime {
             points: trajectory.points.iter().map(moment).collect(),
-            caveat: field.basis().caveat(),
+            caveat: caveat(fleet, field.basis().caveat()),
             truncation_error: trajectory.truncation_error,
         })
     })

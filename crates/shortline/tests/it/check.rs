@@ -366,6 +366,80 @@ fn the_copy_that_helps_most_is_named_with_the_load_factor_it_gives() {
     assert!(advice.iter().any(|line| line.starts_with("2 servers cannot be lost: without any one of a-0 and a-1")));
 }
 
+#[test]
+fn that_a_copy_is_the_best_or_that_none_helps_is_said_to_be_proved() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = json(&file(&folder, "fleet.toml", ONE_MORE_COPY), &[]);
+    assert_eq!(report["best_edge"]["is_best"], true);
+    assert_eq!(report["best_edge_why"], "proved: no other single copy raises the load factor more");
+    let (_folder, path) = of_kind("K = M");
+    let report = json(&path, &[]);
+    assert_eq!(report["best_edge"], Value::Null);
+    assert_eq!(report["best_edge_why"], "proved: no single copy of a job type raises the load factor");
+    assert!(strings(&report["advice"])[0].ends_with("more or faster servers raise that, more copies do not"));
+    // All servers that hold anything are the bottleneck, and one holds nothing yet.
+    let (_folder, path) = of_kind("empty serves");
+    let report = json(&path, &[]);
+    assert_eq!(report["best_edge"]["server"], "b");
+    let advice = strings(&report["advice"])[0];
+    assert!(advice.ends_with("; adding m to b raises that to 6") && !advice.contains("do not"), "{advice}");
+    // Two are missing on all servers: one copy is not enough, whichever.
+    let two_lost = "server_type = [{ name = 'A', rate = 1 }]
+        server = [{ name = 'a', type = 'A', serves = ['m'] }]
+        job_type = [{ name = 'm', rate = 0.5 }, { name = 'x', rate = 0.1 }, { name = 'y', rate = 0.1 }]";
+    let report = json(&file(&folder, "fleet.toml", two_lost), &[]);
+    assert_eq!((&report["best_edge"], &report["max_load_factor"]), (&Value::Null, &0.0.into()));
+    assert!(report["best_edge_why"].as_str().unwrap().starts_with("proved: no single copy"), "{report:#}");
+}
+
+#[test]
+fn with_a_job_type_on_no_server_nothing_is_left_to_lose_and_nothing_can_grow() {
+    let (_folder, path) = of_kind("job type on no server");
+    let report = json(&path, &[]);
+    close(&report["max_load_factor"], 0.0);
+    for (list, figure) in [("losses", "max_load_factor"), ("slacks", "factor")] {
+        let rows = report[list].as_array().unwrap();
+        assert!(!rows.is_empty());
+        rows.iter().for_each(|row| close(&row[figure], 0.0));
+        assert!(rows.iter().all(|row| row["exact"] == true));
+    }
+}
+
+#[test]
+fn exactly_all_is_not_said_to_be_more() {
+    let (_folder, path) = of_kind("load exactly 1");
+    let page = page(&path, &[]);
+    for wrong in ["needs 1 times", "from 1.000 times", "more than it has", "more work than"] {
+        assert!(!page.contains(wrong), "{wrong}: {page}");
+    }
+    assert!(page.contains("unstable: the fleet has nothing to spare"), "{page}");
+    let folder = tempfile::tempdir().unwrap();
+    let exact = |rate: f64| {
+        let text = format!(
+            "server_type = [{{ name = 'A', rate = 1 }}]
+            server = [{{ name = 'a', type = 'A', serves = ['hot'] }}, {{ name = 'b', type = 'A', serves = ['rare'] }}]
+            job_type = [{{ name = 'hot', rate = {rate} }}, {{ name = 'rare', rate = 0.3 }}]"
+        );
+        strings(&json(&file(&folder, "fleet.toml", &text), &[])["advice"]).join("\n")
+    };
+    assert!(
+        exact(1.0).contains("hot needs all that the 1 server of it can do, and nothing is to spare"),
+        "{}",
+        exact(1.0)
+    );
+    assert!(exact(1.2).contains("hot needs 1.2 servers, has 1"), "{}", exact(1.2));
+}
+
+#[test]
+fn what_is_proved_for_exponential_sizes_only_says_so() {
+    let (_folder, path) = of_kind("constant sizes");
+    let report = json(&path, &["--policy", "jfsq,random"]);
+    for row in report["stability_by_policy"].as_array().unwrap() {
+        assert_eq!(row["stable"], true);
+        assert!(row["why"].as_str().unwrap().starts_with("for Poisson arrivals and exponential sizes: "), "{row:#}");
+    }
+}
+
 /// `n` is on both servers, `m` on one: `random` sends half of `n` to where there is no room beside `m`.
 const RANDOM_OVERLOADS: &str = "fleet = { policy = 'jfiq' }
     server_type = [{ name = 'A', rate = 1 }]
@@ -386,6 +460,10 @@ fn policies_are_told_apart_and_the_files_own_is_judged() {
     assert_eq!(verdict("jfiq"), Value::Null);
     let advice = strings(&report["advice"]);
     assert!(advice.contains(&"the file's policy jfiq is not known to be stable here; jfsq is stable"), "{advice:?}");
+    let constant = format!("service = {{ distribution = 'deterministic' }}\n{RANDOM_OVERLOADS}");
+    let report = json(&file(&folder, "constant.toml", &constant), &[]);
+    let advice = strings(&report["advice"]).join("\n");
+    assert!(advice.contains("; jfsq is stable, for Poisson arrivals and exponential sizes"), "{advice}");
     let some = json(&path, &["--policy", "random,jsq(2,2)"]);
     let names: Vec<&Value> = some["stability_by_policy"].as_array().unwrap().iter().map(|row| &row["policy"]).collect();
     assert_eq!(names, ["random", "jsq(2,2)"]);

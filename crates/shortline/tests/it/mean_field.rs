@@ -114,3 +114,26 @@ fn a_trajectory_has_it_beside_it() {
     let text = stdout(&fleet, &options);
     assert!(text.contains("mean field") && text.contains("`central` is not covered"), "{text}");
 }
+
+#[test]
+fn of_a_small_fleet_it_is_said_that_the_limit_is_one_of_large_fleets() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = file(&folder, "small.toml", &COMPLETE.replace("100", "1").replace("300", "3").replace("400.0", "4.0"));
+    let options = ["--policy", "random", "--events", "100000", "--json"];
+    let report: Value = serde_json::from_str(&stdout(&small, &options)).unwrap();
+    let caveat = report["policies"][0]["mean_field"]["caveat"].as_str().expect("a caveat");
+    assert!(caveat.contains("4 servers are few") && caveat.contains("1/N = 0.25"), "{caveat}");
+    assert!(stdout(&small, &options[..4]).contains("4 servers are few"));
+    let large = file(&folder, "large.toml", COMPLETE);
+    let report: Value = serde_json::from_str(&stdout(&large, &options)).unwrap();
+    assert_eq!(report["policies"][0]["mean_field"]["caveat"], Value::Null);
+}
+
+#[test]
+fn without_a_policy_in_the_file_or_on_the_command_line_it_is_jfsq_as_for_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", COMPLETE);
+    let report: Value = serde_json::from_str(&stdout(&fleet, &["--events", "100000", "--json"])).unwrap();
+    let policies = report["policies"].as_array().unwrap();
+    assert_eq!((policies.len(), &policies[0]["policy"]), (1, &"jfsq".into()));
+}

@@ -202,7 +202,6 @@ fn what_is_missing_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let without = |line: &str| file(&folder, "without.toml", &TWO_SERVERS.replace(line, ""));
     assert_refused(&simulate(&without("rate = 4.0"), &SHORT), &["job type `m` has no arrival rate"]);
-    assert_refused(&simulate(&without("policy = \"jfsq\""), &SHORT), &["--policy"]);
     let fleet = file(&folder, "two.toml", TWO_SERVERS);
     assert_refused(&simulate(&fleet, &["--load", "-1"]), &["--load is -1"]);
     assert_refused(&simulate(&fleet, &["--load", "0"]), &["--load is 0"]);
