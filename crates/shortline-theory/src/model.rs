@@ -120,7 +120,7 @@ impl Model {
         Some((g - self.arrivals_per_s) / g)
     }
 
-    /// `tau_ij = mu_i / mu_j`: how many times faster class `i` is than class `j`, counted from 1. [W]'s are `tau_1K`, `tau_1M`
+    /// `tau_ij = mu_i / mu_j`: how many times faster class `i` is than class `j`, counted from 1. `[W]`'s are `tau_1K`, `tau_1M`
     /// and `tau_KM`.
     ///
     /// # Panics
