@@ -49,10 +49,9 @@ fn title(speeds: Speeds) -> &'static str {
     }
 }
 
-/// How far above the bound is at the bound: the line of [`optimality_in_n`](super::optimality_in_n). Seen at N = 2048: at most
-/// 1.04, but 1.062 at load 0.5 with three speeds, where the fastest class is short and a job type sees 15 of its servers.
+/// How far above the bound is at the bound: the line of [`optimality_in_n`](super::optimality_in_n).
 fn tolerance(scale: Scale) -> f64 {
-    scale.pick(0.15, 0.1)
+    scale.pick(0.15, 0.05)
 }
 
 fn precision(scale: Scale) -> Precision {

@@ -105,11 +105,10 @@ fn precision(scale: Scale, servers: u32) -> Precision {
     Precision { relative_error, most_events: scale.pick(4_000_000, 400_000_000) }
 }
 
-/// How far from the limit counts as there, at the largest size of the paper; in units of the bound. A line of ours: the theorem
-/// names no number. Seen at N = 2048: 1.01 to 1.03, but 1.055 on the random graph with two speeds and Zipf's rates, where
-/// the rarest job types have 14 servers; the policies that stay away are at 1.5 and more.
+/// How far from the limit counts as there, at the largest size of the paper; in units of the bound. A line of ours, drawn
+/// before the full run: the theorem names no number. A case beyond it is reported as such, and not a reason to move the line.
 fn tolerance(scale: Scale) -> f64 {
-    scale.pick(0.15, 0.1)
+    scale.pick(0.15, 0.05)
 }
 
 impl Experiment for OptimalityInN {
