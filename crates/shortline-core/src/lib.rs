@@ -8,6 +8,7 @@ pub mod alias;
 pub mod dispatcher;
 pub mod fleet;
 pub mod graph;
+pub mod huge_pages;
 pub mod ids;
 mod lines;
 pub mod live;

@@ -2,6 +2,7 @@
 //! or is blocked.
 
 use shortline_core::ServerTypeId;
+use shortline_core::huge_pages;
 use shortline_core::random::Generator;
 
 use crate::erlang::erlang;
@@ -58,9 +59,11 @@ impl Tally {
         let largest = model.fleet.servers().map(|r| model.fleet.buffer(r).unwrap_or(u32::MAX)).max();
         let stride = largest.unwrap_or(0).min(30) as usize + 2;
         let job_types = model.fleet.job_type_count();
+        let mut joined = huge_pages::with_capacity(job_types);
+        joined.resize(job_types, Joined::default());
         let mut tally = Self {
             ticks: 0,
-            joined: vec![Joined::default(); job_types],
+            joined,
             blocked: vec![0; job_types],
             cells: Vec::new(),
             stride: 0,

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 
+use crate::huge_pages;
 use crate::ids::ServerId;
 
 /// Rows up to this length are always lists: one machine word of ties covers them.
@@ -410,18 +411,23 @@ impl Graph {
         self.rows.push(Stored::Near { len, group_starts, start });
     }
 
-    /// Moves all lists to where the first begins with a cache line. What is in them stays.
+    /// Moves all lists to where the first begins with a cache line, and what a decision reads to huge pages. What is in the
+    /// lists stays.
     fn align_lists(&mut self) {
-        let mut ids: Vec<ServerId> = Vec::with_capacity(self.list_ids.len() + NEAR);
+        let mut ids: Vec<ServerId> = huge_pages::with_capacity(self.list_ids.len() + NEAR);
         let shift = ids.as_ptr().align_offset(LINE).min(NEAR);
         ids.resize(shift, ServerId::new(0));
         ids.append(&mut self.list_ids);
         self.list_ids = ids;
-        for row in &mut self.rows {
-            if let Stored::Near { start, .. } = row {
-                *start = start.checked_add(shift as u32).expect("short rows hold fewer than 2^32 servers");
+        let mut rows = huge_pages::with_capacity(self.rows.len());
+        rows.extend(self.rows.iter().map(|&row| match row {
+            Stored::Near { len, group_starts, start } => {
+                let start = start.checked_add(shift as u32).expect("short rows hold fewer than 2^32 servers");
+                Stored::Near { len, group_starts, start }
             }
-        }
+            Stored::All | Stored::Far(_) => row,
+        }));
+        self.rows = rows;
         for row in &mut self.far {
             if let Far::Short { start, .. } | Far::List { start, .. } = row {
                 *start += shift;
