@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use shortline_core::JobTypeId;
 use shortline_core::fleet::settings::Overflow;
 use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
 use shortline_core::state::Places;
@@ -12,6 +13,7 @@ use crate::chain::{Chain, Streams, Walk};
 use crate::lumped::{self, Lumpable, LumpableVisitor, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
 use crate::model::Model;
+use crate::observe::Fates;
 use crate::report::Engine;
 use crate::tracked::{ThinnedClock, TrackedChain};
 
@@ -40,6 +42,7 @@ pub(crate) struct Contender {
     pub(crate) why: &'static str,
     /// Jobs may pile up without end.
     pub(crate) unbounded: bool,
+    pub(crate) fates: Fates,
     pub(crate) chain: MakeChain,
     /// Where the workshop makes walks.
     pub(crate) walk: Option<MakeWalk>,
@@ -84,7 +87,8 @@ impl Workshop {
         {
             let unbounded = self.has_unbounded_servers();
             let (name, engine) = (spec.to_string(), Engine::Lumped);
-            return Ok(Contender { name, engine, why: LUMPED, unbounded, chain, walk: None });
+            let fates = self.fates(false);
+            return Ok(Contender { name, engine, why: LUMPED, unbounded, fates, chain, walk: None });
         }
         Ok(with_policy(spec, &self.model.fleet, Prepare { workshop: self, name: spec.to_string() })?)
     }
@@ -108,7 +112,24 @@ impl Workshop {
             Some(why) => (why, self.tracked(policy)),
             None => (COUNTS, self.counted(policy)),
         };
-        Contender { name, engine: Engine::Markov, why, unbounded, chain, walk }
+        let fates = self.fates(lines);
+        Contender { name, engine: Engine::Markov, why, unbounded, fates, chain, walk }
+    }
+
+    /// What may happen to a job.
+    fn fates(&self, in_front: bool) -> Fates {
+        let fleet = &self.model.fleet;
+        let lines = &fleet.settings().lines;
+        let is_orphan =
+            |l: JobTypeId| self.model.arrival_rates[l.index()] > 0.0 && fleet.graph().degree(l.index()) == 0;
+        let is_bounded = || fleet.servers().any(|r| fleet.buffer(r).is_some());
+        let has_line_at_server =
+            || fleet.servers().any(|r| fleet.buffer(r).is_none_or(|buffer| buffer > fleet.slots(r)));
+        Fates {
+            waiting: in_front || has_line_at_server(),
+            blocked: fleet.job_types().any(is_orphan) || if in_front { lines.size.is_some() } else { is_bounded() },
+            reneged: in_front && lines.timeout_s.is_some(),
+        }
     }
 
     fn has_unbounded_servers(&self) -> bool {

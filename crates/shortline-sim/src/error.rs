@@ -25,7 +25,7 @@ pub enum SimulationError {
         job_type: String,
     },
     /// Nothing would happen.
-    #[error("the arrival rates sum to {total}/s; a simulation needs a positive, finite sum")]
+    #[error("the arrival rates sum to {}/s; a simulation needs a positive, finite sum", without_zeros(*.total))]
     NoArrivals {
         /// The sum.
         total: f64,
@@ -42,7 +42,7 @@ pub enum SimulationError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// An option outside its range.
-    #[error("{option} is {value}, must be {range}")]
+    #[error("{option} is {}, must be {range}", without_zeros(*.value))]
     Option {
         /// Which option.
         option: &'static str,
@@ -59,4 +59,9 @@ pub enum SimulationError {
         /// What the system says.
         why: String,
     },
+}
+
+/// The number, with a power of ten where it would be a row of zeros.
+fn without_zeros(x: f64) -> String {
+    if x == 0.0 || (1e-5..1e16).contains(&x.abs()) { x.to_string() } else { format!("{x:e}") }
 }

@@ -2,16 +2,16 @@
 //!
 //! The bucket of a time is the exponent and the first 6 bits of the fraction of its binary form: 64 buckets an octave,
 //! 1.6 % wide at most. A quantile is interpolated linearly inside its bucket, which leaves an error of about 1e-4
-//! for smooth laws. Times below 2^-40 s share the first bucket, those above 2^40 s the last.
+//! for smooth laws. Only the buckets between the shortest and the longest time are kept, whatever the unit of time.
 
 const FRACTION_BITS: u32 = 6;
 const SHIFT: u32 = 52 - FRACTION_BITS;
-const LOWEST: f64 = 1.0 / (1_u64 << 40) as f64;
-const HIGHEST: f64 = (1_u64 << 40) as f64;
 
 /// Counts of times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Histogram {
+    /// The bucket of the first count.
+    first: usize,
     counts: Vec<u64>,
     total: u64,
 }
@@ -21,20 +21,35 @@ impl Histogram {
     #[inline]
     pub(crate) fn add(&mut self, time: f64) {
         let bucket = bucket(time);
-        if bucket >= self.counts.len() {
-            self.counts.resize(bucket + 1, 0);
-        }
-        self.counts[bucket] += 1;
+        self.make_room(bucket, bucket);
+        self.counts[bucket - self.first] += 1;
         self.total += 1;
     }
 
     /// Counts all that another one counted.
     pub(crate) fn add_all(&mut self, other: &Self) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
+        if other.total == 0 {
+            return;
         }
-        self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
+        self.make_room(other.first, other.first + other.counts.len() - 1);
+        let counts = self.counts[other.first - self.first..].iter_mut();
+        counts.zip(&other.counts).for_each(|(count, other)| *count += other);
         self.total += other.total;
+    }
+
+    /// Room for the buckets from `low` to `high`.
+    #[inline]
+    fn make_room(&mut self, low: usize, high: usize) {
+        if self.counts.is_empty() {
+            self.first = low;
+        }
+        if low < self.first {
+            self.counts.splice(..0, std::iter::repeat_n(0, self.first - low));
+            self.first = low;
+        }
+        if high - self.first >= self.counts.len() {
+            self.counts.resize(high - self.first + 1, 0);
+        }
     }
 
     /// The time that a share `q` does not exceed; `None` if nothing was counted.
@@ -44,7 +59,7 @@ impl Histogram {
         for (bucket, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let count = count as f64;
             if before + count >= wanted {
-                let (low, high) = (edge(bucket), edge(bucket + 1));
+                let (low, high) = (edge(self.first + bucket), edge(self.first + bucket + 1));
                 return Some(low + (high - low) * (wanted - before) / count);
             }
             before += count;
@@ -57,21 +72,23 @@ impl Histogram {
     /// How many times exceed `t`, interpolated like a quantile.
     pub(crate) fn beyond(&self, t: f64) -> f64 {
         let at = bucket(t);
-        let later = self.counts.iter().skip(at + 1).sum::<u64>() as f64;
+        if at < self.first {
+            return self.total as f64;
+        }
+        let later = self.counts.iter().skip(at - self.first + 1).sum::<u64>() as f64;
         let (low, high) = (edge(at), edge(at + 1));
         let share = ((high - t) / (high - low)).clamp(0.0, 1.0);
-        later + share * self.counts.get(at).map_or(0.0, |&count| count as f64)
+        later + share * self.counts.get(at - self.first).map_or(0.0, |&count| count as f64)
     }
 }
 
+/// The bucket of a time; what is not positive shares the first, what is not finite the last.
 fn bucket(time: f64) -> usize {
-    let base = LOWEST.to_bits() >> SHIFT;
-    ((time.clamp(LOWEST, HIGHEST).to_bits() >> SHIFT) - base) as usize
+    (time.clamp(f64::MIN_POSITIVE, f64::MAX).to_bits() >> SHIFT) as usize
 }
 
 fn edge(bucket: usize) -> f64 {
-    let base = LOWEST.to_bits() >> SHIFT;
-    f64::from_bits((base + bucket as u64) << SHIFT)
+    f64::from_bits((bucket as u64) << SHIFT)
 }
 
 #[cfg(test)]

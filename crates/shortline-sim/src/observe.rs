@@ -20,30 +20,47 @@ pub(crate) fn response_parts(record: &Record) -> (f64, f64) {
     (times.waiting_s + times.service_s, times.jobs)
 }
 
+/// What may happen to a job under a policy. What may not has probability 0 for certain, and not because it was not seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fates {
+    /// It waits before its service.
+    pub(crate) waiting: bool,
+    /// It finds no place.
+    pub(crate) blocked: bool,
+    /// It gives up waiting in front.
+    pub(crate) reneged: bool,
+}
+
 /// All estimates; those of job types for `job_types` only.
-pub(crate) fn means(model: &Model, records: &[Record], job_types: &[JobTypeId]) -> Means {
+pub(crate) fn means(model: &Model, records: &[Record], fates: Fates, job_types: &[JobTypeId]) -> Means {
     let times: Vec<Times> = records.iter().map(|record| record.law.times()).collect();
     let per_job = |sum: fn(&Times) -> f64| {
-        Estimate::of_ratio(&times.iter().map(|times| (sum(times), times.jobs)).collect::<Vec<_>>())
+        not_negative(Estimate::of_ratio(&times.iter().map(|times| (sum(times), times.jobs)).collect::<Vec<_>>()))
     };
+    let mean_service_s = per_job(|times| times.service_s);
+    let waits: Vec<(f64, f64)> = times.iter().map(|times| (times.waited, times.jobs)).collect();
+    let fraction_waiting = share(&waits, fates.waiting);
     let total = |record: &Record, count: fn(&TypeTally) -> u64| record.job_types.iter().map(count).sum::<u64>() as f64;
-    let per_arrival = |count| ratio(records, |record| (total(record, count), total(record, |t| t.arrivals)));
+    let per_arrival = |count, may_happen| {
+        let parts = records.iter().map(|record| (total(record, count), total(record, |t| t.arrivals)));
+        share(&parts.collect::<Vec<_>>(), may_happen)
+    };
     let quantiles = Quantiles::new(records);
     Means {
         mean_response_s: per_job(|times| times.waiting_s + times.service_s),
-        mean_waiting_s: per_job(|times| times.waiting_s),
-        mean_service_s: per_job(|times| times.service_s),
+        mean_waiting_s: mean_waiting_s(per_job(|times| times.waiting_s), fraction_waiting, mean_service_s),
+        mean_service_s,
         mean_jobs: mean_jobs(&model.fleet, records),
-        fraction_waiting: probability(per_job(|times| times.waited)),
+        fraction_waiting,
         p50_response_s: quantiles.estimate(0.5),
         p95_response_s: quantiles.estimate(0.95),
         p99_response_s: quantiles.estimate(0.99),
-        blocking_probability: probability(per_arrival(|t| t.blocked)),
-        reneged_probability: probability(per_arrival(|t| t.reneged)),
-        throughput_per_s: ratio(records, |record| {
+        blocking_probability: per_arrival(|t| t.blocked, fates.blocked),
+        reneged_probability: per_arrival(|t| t.reneged, fates.reneged),
+        throughput_per_s: not_negative(ratio(records, |record| {
             (total(record, |t| t.arrivals - t.blocked - t.reneged), record.time_s)
-        }),
-        per_job_type: job_types.iter().map(|&l| job_type(model, records, l)).collect(),
+        })),
+        per_job_type: job_types.iter().map(|&l| job_type(model, records, fates, l)).collect(),
         per_server_type: model.fleet.server_types().map(|m| server_type(model, records, m)).collect(),
     }
 }
@@ -52,8 +69,32 @@ fn ratio(records: &[Record], parts: impl Fn(&Record) -> (f64, f64)) -> Option<Es
     Estimate::of_ratio(&records.iter().map(parts).collect::<Vec<_>>())
 }
 
+/// A time, a rate or a number of jobs: never negative.
+fn not_negative(estimate: Option<Estimate>) -> Option<Estimate> {
+    estimate.map(Estimate::not_negative)
+}
+
+/// A probability, from the hits and the trials of each replication.
+fn share(parts: &[(f64, f64)], may_happen: bool) -> Option<Estimate> {
+    if may_happen { Estimate::of_share(parts) } else { probability(Estimate::of_ratio(parts)) }
+}
+
 fn probability(estimate: Option<Estimate>) -> Option<Estimate> {
     estimate.map(|estimate| estimate.within(0.0, 1.0))
+}
+
+/// The mean waiting time. Where nobody was seen to wait it ends where it would if as many did as may be, each for a mean
+/// service time.
+fn mean_waiting_s(
+    measured_s: Option<Estimate>,
+    fraction_waiting: Option<Estimate>,
+    mean_service_s: Option<Estimate>,
+) -> Option<Estimate> {
+    let (waiting_s, waits, service_s) = (measured_s?, fraction_waiting?, mean_service_s?);
+    if waits.mean > 0.0 {
+        return Some(waiting_s);
+    }
+    Some(Estimate { ci95: [0.0, waits.ci95[1] * service_s.mean], ..waiting_s })
 }
 
 /// The law of the response times of all replications together, and those of all but one.
@@ -73,19 +114,22 @@ impl Quantiles {
 
     fn estimate(&self, q: f64) -> Option<Estimate> {
         let quantile_s = |law: &Option<Law>| law.as_ref().map_or(f64::NAN, |law| law.quantile_s(q));
-        Estimate::jackknife(self.without.len(), |left_out| match left_out {
+        not_negative(Estimate::jackknife(self.without.len(), |left_out| match left_out {
             None => quantile_s(&self.all),
             Some(i) => quantile_s(&self.without[i]),
-        })
+        }))
     }
 }
 
-fn job_type(model: &Model, records: &[Record], l: JobTypeId) -> JobTypeReport {
-    let of = |parts: fn(&TypeTally) -> (f64, f64)| ratio(records, |record| parts(&record.job_types[l.index()]));
+fn job_type(model: &Model, records: &[Record], fates: Fates, l: JobTypeId) -> JobTypeReport {
+    let parts = |of: fn(&TypeTally) -> (f64, f64)| -> Vec<(f64, f64)> {
+        records.iter().map(|record| of(&record.job_types[l.index()])).collect()
+    };
+    let losses = parts(|t| ((t.blocked + t.reneged) as f64, t.arrivals as f64));
     JobTypeReport {
         name: model.fleet.job_type_name(l),
-        mean_response_s: of(|t| (t.response_sum_s, t.responses as f64)),
-        blocking_probability: probability(of(|t| ((t.blocked + t.reneged) as f64, t.arrivals as f64))),
+        mean_response_s: not_negative(Estimate::of_ratio(&parts(|t| (t.response_sum_s, t.responses as f64)))),
+        blocking_probability: share(&losses, fates.blocked || fates.reneged),
         share: model.arrival_rates[l.index()] / model.arrival_rate,
     }
 }
@@ -103,7 +147,7 @@ fn server_type(model: &Model, records: &[Record], m: ServerTypeId) -> ServerType
     ServerTypeReport {
         name: model.fleet.server_type_parts(m).name.clone(),
         utilisation: probability(mean_of(&|jobs| jobs.min(slots as usize) as f64 / f64::from(slots))),
-        mean_jobs: mean_of(&|jobs| jobs as f64),
+        mean_jobs: not_negative(mean_of(&|jobs| jobs as f64)),
         fluid_mean_jobs: fluid_mean_jobs(model, m),
         occupancy: (1..=MOST_LEVELS).map(at_least).take_while(|&x| x > LEAST_OCCUPANCY).collect(),
     }
@@ -123,9 +167,9 @@ fn mean_jobs(fleet: &Fleet, records: &[Record]) -> Option<Estimate> {
     let types = fleet.server_types().map(|m| (fleet.servers_of_type(m).len() as f64, of_type(m)));
     let terms: Vec<(f64, Vec<(f64, f64)>)> = types.filter(|(servers, _)| *servers > 0.0).chain([(1.0, line)]).collect();
     let ratios: Vec<(f64, Ratio<'_>)> = terms.iter().map(|(factor, parts)| (*factor, Ratio::new(parts))).collect();
-    Estimate::jackknife(records.len(), |left_out| {
+    not_negative(Estimate::jackknife(records.len(), |left_out| {
         ratios.iter().map(|(factor, ratio)| factor * ratio.without(left_out)).sum()
-    })
+    }))
 }
 
 /// Busy slots per server of type `m` when the fastest slots do all the work: 1 slot each for faster types, the rest

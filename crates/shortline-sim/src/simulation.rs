@@ -405,7 +405,7 @@ impl Simulation {
             growing_replications: unstable.then_some(racer.growing_replications),
             false_alarm_rate: f64::from(racer.looks) * FALSE_ALARM_PER_LOOK,
             converged: why.is_none() && complete && racer.relative_error() <= plan.error,
-            means: why.is_none().then(|| observe::means(model, &racer.records(), job_types)),
+            means: why.is_none().then(|| observe::means(model, &racer.records(), racer.contender.fates, job_types)),
             bound: None,
             why,
             ratio_to_bound: None,
@@ -461,7 +461,8 @@ fn differences(racers: &[Racer]) -> Vec<Difference> {
     let has_means = |i: usize| why_no_means(&racers[i]).is_none();
     let mean_ratio = |i: usize, j: usize| {
         let (a, b) = (Ratio::new(&responses[i]), Ratio::new(&responses[j]));
-        Estimate::jackknife(responses[i].len(), |left_out| a.without(left_out) / b.without(left_out))
+        let ratio = Estimate::jackknife(responses[i].len(), |left_out| a.without(left_out) / b.without(left_out));
+        ratio.map(Estimate::not_negative)
     };
     let pairs = (0..racers.len()).flat_map(|i| (i + 1..racers.len()).map(move |j| (i, j)));
     pairs

@@ -93,7 +93,9 @@ pub(crate) struct TrackedChain<P> {
 struct Rest {
     model: Arc<Model>,
     clock: Arc<ThinnedClock>,
+    /// Time since the clock was last [set back](Rest::set_back), and before.
     now_s: f64,
+    before_s: f64,
     events: u64,
     /// Jobs at each server: first those in service, then those that wait, in the order they came.
     jobs: Vec<VecDeque<Job>>,
@@ -117,9 +119,9 @@ struct Tally {
     since_s: f64,
     job_types: Vec<TypeTally>,
     measured: Measured,
-    /// By server type and number of jobs: seconds.
+    /// By server type and number of jobs, from one job on: seconds.
     occupancy: Vec<Vec<f64>>,
-    /// When each server last changed.
+    /// When each server last changed; of an idle one it may be the time before the clock was set back.
     changed_s: Vec<f64>,
     line_area_s: f64,
 }
@@ -130,12 +132,13 @@ impl<P: Policy> TrackedChain<P> {
         let Streams { ticks, choices, gaps } = streams;
         let rest = Rest {
             now_s: 0.0,
+            before_s: 0.0,
             events: 0,
             jobs: vec![VecDeque::new(); fleet.server_count()],
             busy: Vec::new(),
             timeout_s: fleet.settings().lines.timeout_s,
             deadlines: VecDeque::new(),
-            tally: Tally::new(model, 0.0),
+            tally: Tally::new(model, 0.0, 0.0),
             model: Arc::clone(model),
             clock: Arc::clone(clock),
         };
@@ -225,6 +228,9 @@ impl<P: Policy> TrackedChain<P> {
 
     /// The same, where only slots in service tick.
     fn sparse_tick(&mut self) -> bool {
+        if self.rest.busy.is_empty() && self.dispatcher.waiting_total() == 0 {
+            self.rest.set_back();
+        }
         let sparse = self.rest.clock.sparse.as_ref().expect("the caller saw that only slots in service tick");
         let at = unit(&mut self.choices) * self.rest.tick_rate() - sparse.arrival_rate;
         if at < 0.0 {
@@ -260,6 +266,19 @@ impl<P: Policy> TrackedChain<P> {
 }
 
 impl Rest {
+    /// Begins to count time anew, for a job that comes to an empty fleet: where thousands of millions of service times lie
+    /// between two jobs, its service would be lost in the rounding of the time since the start.
+    fn set_back(&mut self) {
+        self.before_s += self.now_s;
+        self.now_s = 0.0;
+        self.deadlines.clear();
+    }
+
+    /// Since the start.
+    fn time_s(&self) -> f64 {
+        self.before_s + self.now_s
+    }
+
     /// `mu_lr`, 1/s.
     #[inline]
     fn rate(&self, job_type: usize, server: ServerId) -> f64 {
@@ -326,10 +345,10 @@ impl Rest {
 }
 
 impl Tally {
-    fn new(model: &Model, now_s: f64) -> Self {
+    fn new(model: &Model, since_s: f64, now_s: f64) -> Self {
         let fleet = &model.fleet;
         Self {
-            since_s: now_s,
+            since_s,
             job_types: vec![TypeTally::default(); fleet.job_type_count()],
             measured: Measured::default(),
             occupancy: vec![Vec::new(); fleet.server_type_count()],
@@ -343,7 +362,9 @@ impl Tally {
         if jobs >= times.len() {
             times.resize(jobs + 1, 0.0);
         }
-        times[jobs] += now_s - self.changed_s[server];
+        if jobs > 0 {
+            times[jobs] += now_s - self.changed_s[server];
+        }
         self.changed_s[server] = now_s;
     }
 }
@@ -355,9 +376,9 @@ impl<P: Policy> Walk for TrackedChain<P> {
         let before = self.rest.events;
         while !is_stopped() {
             for _ in 0..TICKS {
-                let next_s = self.next_tick_s();
-                if next_s > time_s {
-                    self.pass_until(time_s);
+                let (next_s, end_s) = (self.next_tick_s(), time_s - self.rest.before_s);
+                if next_s > end_s {
+                    self.pass_until(end_s);
                     return self.rest.events - before;
                 }
                 self.pass_until(next_s);
@@ -391,11 +412,11 @@ impl<P: Policy> Chain for TrackedChain<P> {
     }
 
     fn forget(&mut self) {
-        self.rest.tally = Tally::new(&self.rest.model, self.rest.now_s);
+        self.rest.tally = Tally::new(&self.rest.model, self.rest.time_s(), self.rest.now_s);
     }
 
     fn progress(&self) -> Progress {
-        Progress { events: self.rest.events, time_s: self.rest.now_s }
+        Progress { events: self.rest.events, time_s: self.rest.time_s() }
     }
 
     fn jobs_at_servers(&self, visit: &mut dyn FnMut(u64, u64)) {
@@ -410,16 +431,22 @@ impl<P: Policy> Chain for TrackedChain<P> {
     }
 
     fn record(&self) -> Record {
-        let (tally, now_s) = (&self.rest.tally, self.rest.now_s);
+        let (fleet, tally, now_s) = (&self.rest.model.fleet, &self.rest.tally, self.rest.now_s);
+        let time_s = self.rest.time_s() - tally.since_s;
         let mut occupancy = tally.occupancy.clone();
         for (server, (jobs, changed_s)) in self.rest.jobs.iter().zip(&tally.changed_s).enumerate() {
-            let times = &mut occupancy[self.rest.model.fleet.server_type(ServerId::new(server)).index()];
-            if jobs.len() >= times.len() {
-                times.resize(jobs.len() + 1, 0.0);
+            let times = &mut occupancy[fleet.server_type(ServerId::new(server)).index()];
+            times.resize(times.len().max(jobs.len() + 1), 0.0);
+            if !jobs.is_empty() {
+                times[jobs.len()] += now_s - changed_s;
             }
-            times[jobs.len()] += now_s - changed_s;
         }
-        let time_s = now_s - tally.since_s;
+        // The rest of the time servers were idle.
+        for (m, times) in fleet.server_types().zip(&mut occupancy) {
+            if let [idle_s, busy_s @ ..] = times.as_mut_slice() {
+                *idle_s = (fleet.servers_of_type(m).len() as f64 * time_s - busy_s.iter().sum::<f64>()).max(0.0);
+            }
+        }
         Record {
             time_s,
             job_types: tally.job_types.clone(),

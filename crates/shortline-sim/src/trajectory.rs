@@ -1,7 +1,8 @@
 //! How a fleet fills: the number of jobs at each moment, from the empty fleet on.
 //!
 //! Every replication starts empty at time 0 and is looked at when the time comes; a figure is the average over the
-//! replications, which are independent, with Student's interval. Between two moments ticks come at exponential gaps;
+//! replications, which are independent, with Student's interval, and that of a share no narrower than if every server of
+//! every replication were an independent trial. Between two moments ticks come at exponential gaps;
 //! the gap that a moment cuts is drawn anew from there, which changes nothing, for it has no memory.
 //!
 //! Each job is followed, whatever the policy and the fleet.
@@ -9,6 +10,7 @@
 use rayon::prelude::*;
 use serde::Serialize;
 use shortline_core::fleet::Fleet;
+use shortline_core::{ServerId, ServerTypeId};
 
 use crate::chain::{Streams, Walk};
 use crate::engine::MakeWalk;
@@ -17,6 +19,8 @@ use crate::simulation::Observer;
 
 /// Longest list of occupancies.
 const MOST_LEVELS: usize = 64;
+/// Levels that are listed, seen or not, where a server may have so many jobs.
+const LEAST_LEVELS: usize = 2;
 
 /// The trajectories of some policies on one fleet, and what they are of.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -66,7 +70,8 @@ pub struct MomentOfType {
     pub name: String,
     /// Jobs at all its servers.
     pub mean_jobs: Option<Estimate>,
-    /// `occupancy[i - 1]`: fraction of its servers with `i` jobs or more.
+    /// `occupancy[i - 1]`: fraction of its servers with `i` jobs or more, up to the most that were seen; after the start at
+    /// least the first two, with what they may be though none was seen.
     pub occupancy: Vec<Option<Estimate>>,
 }
 
@@ -129,24 +134,38 @@ pub(crate) fn follow(
 }
 
 fn moment(time_s: f64, fleet: &Fleet, sights: &[Sight]) -> Moment {
-    let estimate =
-        |figure: &dyn Fn(&Sight) -> f64| Estimate::from_observations(&sights.iter().map(figure).collect::<Vec<f64>>());
+    let mean_jobs = |jobs: &dyn Fn(&Sight) -> f64| {
+        let estimate = Estimate::from_observations(&sights.iter().map(jobs).collect::<Vec<f64>>())?.not_negative();
+        // Where no job was seen, as many as may be of a Poisson law of which no replication showed one.
+        let limit = if estimate.mean > 0.0 || time_s <= 0.0 { 0.0 } else { -0.025_f64.ln() / sights.len() as f64 };
+        Some(Estimate { ci95: [estimate.ci95[0], estimate.ci95[1].max(limit)], ..estimate })
+    };
     let types = 0..fleet.server_type_count();
-    let of_type = |m: shortline_core::ServerTypeId| {
+    let of_type = |m: ServerTypeId| {
         let servers = fleet.servers_of_type(m).len() as f64;
-        let highest = sights.iter().map(|sight| sight.servers[m.index()].len()).max().unwrap_or(0);
         let occupancy = |jobs| {
-            estimate(&|sight| sight.at_least(m.index(), jobs) / servers).map(|estimate| estimate.within(0.0, 1.0))
+            let parts: Vec<(f64, f64)> =
+                sights.iter().map(|sight| (sight.at_least(m.index(), jobs), servers)).collect();
+            Estimate::of_share(&parts)
         };
+        let highest = sights.iter().map(|sight| sight.servers[m.index()].len()).max().unwrap_or(0);
+        // The first levels are listed though none was seen there, for it might have been.
+        let listed = if time_s > 0.0 { highest.max(LEAST_LEVELS.min(capacity(fleet, m)) + 1) } else { highest };
         MomentOfType {
             name: fleet.server_type_parts(m).name.clone(),
-            mean_jobs: estimate(&|sight| sight.jobs(m.index())),
-            occupancy: (1..highest.min(MOST_LEVELS + 1)).map(occupancy).collect(),
+            mean_jobs: mean_jobs(&|sight| sight.jobs(m.index())),
+            occupancy: (1..listed.min(MOST_LEVELS + 1)).map(occupancy).collect(),
         }
     };
     Moment {
         time_s,
-        mean_jobs: estimate(&|sight| sight.waiting as f64 + types.clone().map(|m| sight.jobs(m)).sum::<f64>()),
+        mean_jobs: mean_jobs(&|sight| sight.waiting as f64 + types.clone().map(|m| sight.jobs(m)).sum::<f64>()),
         per_server_type: fleet.server_types().map(of_type).collect(),
     }
+}
+
+/// Most jobs at a server of this type; 0 without servers.
+fn capacity(fleet: &Fleet, m: ServerTypeId) -> usize {
+    let buffers = fleet.servers_of_type(m).map(|r| fleet.buffer(ServerId::new(r)));
+    buffers.map(|buffer| buffer.map_or(usize::MAX, |buffer| buffer as usize)).max().unwrap_or(0)
 }

@@ -70,7 +70,7 @@ pub use nq::NeverQueue;
 pub use random::Random;
 pub use sampled::{FastAndOther, ShortestOfSampled};
 pub use sed::ShortestExpectedDelay;
-pub use spec::{Choices, POLICY_NAMES, PolicyNameError, PolicySpec};
+pub use spec::{Choices, POLICY_NAMES, PolicyListError, PolicyNameError, PolicySpec};
 pub use split::{Split, SplitShares, SplitSharesError};
 
 use crate::fleet::Fleet;

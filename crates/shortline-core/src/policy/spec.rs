@@ -85,6 +85,24 @@ pub enum PolicyNameError {
     },
 }
 
+/// A list of policies that is not one.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PolicyListError {
+    /// One of them has a name that is none.
+    #[error(transparent)]
+    Name(#[from] PolicyNameError),
+    /// A policy is named twice, if in different words.
+    #[error("policy `{policy}` is named twice, as `{first}` and as `{second}`; leave one of them out")]
+    Twice {
+        /// The policy.
+        policy: PolicySpec,
+        /// What was written first.
+        first: String,
+        /// What was written again.
+        second: String,
+    },
+}
+
 fn suggestion(name: &str) -> String {
     let distance = |known: &&&str| strsim::damerau_levenshtein(name, known);
     match POLICY_NAMES.iter().min_by_key(distance) {
@@ -153,15 +171,26 @@ impl PolicySpec {
     /// Parses a list of policies split at commas outside parentheses, as `--policy jfsq,jsq(2,2)` takes it.
     ///
     /// # Errors
-    /// [`PolicyNameError`] of the first name that is none.
-    pub fn parse_list(list: &str) -> Result<Vec<Self>, PolicyNameError> {
+    /// [`PolicyListError`] of the first name that is none, or that names a policy again.
+    pub fn parse_list(list: &str) -> Result<Vec<Self>, PolicyListError> {
         let mut depth = 0_i32;
-        list.split(|c: char| {
-            depth += i32::from(c == '(') - i32::from(c == ')');
-            c == ',' && depth <= 0
-        })
-        .map(str::parse)
-        .collect()
+        let names: Vec<&str> = list
+            .split(|c: char| {
+                depth += i32::from(c == '(') - i32::from(c == ')');
+                c == ',' && depth <= 0
+            })
+            .map(str::trim)
+            .collect();
+        let mut policies: Vec<Self> = Vec::with_capacity(names.len());
+        for name in &names {
+            let policy = name.parse::<Self>()?;
+            if let Some(earlier) = policies.iter().position(|&other| other == policy) {
+                let (first, second) = (names[earlier].to_owned(), (*name).to_owned());
+                return Err(PolicyListError::Twice { policy, first, second });
+            }
+            policies.push(policy);
+        }
+        Ok(policies)
     }
 
     /// Whether the rule compares speeds as numbers, so that ranks alone are not enough.
@@ -206,9 +235,22 @@ mod tests {
 
     #[test]
     fn lists_split_at_commas_outside_parentheses() {
-        let policies = PolicySpec::parse_list("jfsq, jsq(2,2),jsq(log),jsq-2,jsq-2-2,jsq-sqrt-log").unwrap();
+        let policies = PolicySpec::parse_list("jfsq, jsq(2,2),jsq(log),jsq-2,jsq-3-2,jsq-sqrt-log").unwrap();
         let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
-        assert_eq!(names, ["jfsq", "jsq(2,2)", "jsq(log)", "jsq(2)", "jsq(2,2)", "jsq(sqrt-log)"]);
+        assert_eq!(names, ["jfsq", "jsq(2,2)", "jsq(log)", "jsq(2)", "jsq(3,2)", "jsq(sqrt-log)"]);
+    }
+
+    #[test]
+    fn a_list_names_a_policy_once_in_whatever_words() {
+        for (list, policy, first, second) in [
+            ("jsq,jsq", PolicySpec::Jsq, "jsq", "jsq"),
+            ("jfsq, JFSQ ", PolicySpec::Jfsq, "jfsq", "JFSQ"),
+            ("jsq-2,random,jsq(2)", PolicySpec::JsqD(Choices::Number(2)), "jsq-2", "jsq(2)"),
+            ("jsq( 2, 2 ),jsq-2-2", PolicySpec::JsqFastOther { fast: 2, other: 2 }, "jsq( 2, 2 )", "jsq-2-2"),
+        ] {
+            let twice = PolicyListError::Twice { policy, first: first.to_owned(), second: second.to_owned() };
+            assert_eq!(PolicySpec::parse_list(list), Err(twice));
+        }
     }
 
     #[test]
@@ -227,7 +269,7 @@ mod tests {
         assert!("jsq(0)".parse::<PolicySpec>().is_err());
         assert!("jsq(log,2)".parse::<PolicySpec>().is_err());
         for nothing in ["", " ", "jsq,", ",jsq"] {
-            assert_eq!(PolicySpec::parse_list(nothing), Err(PolicyNameError::Missing), "{nothing:?}");
+            assert_eq!(PolicySpec::parse_list(nothing), Err(PolicyNameError::Missing.into()), "{nothing:?}");
         }
     }
 

@@ -82,7 +82,7 @@ impl Tail {
     /// counted here. Returns how many it had beyond [`HEAD`].
     #[inline(never)]
     pub(crate) fn step(&mut self, i: u32, leaves: bool, capacity: usize) -> usize {
-        let beyond = self.0.iter().take_while(|&&servers| servers > i).count();
+        let beyond = self.0.partition_point(|&servers| servers > i);
         if leaves && beyond > 0 {
             self.0[beyond - 1] -= 1;
         } else if !leaves && HEAD + beyond < capacity {

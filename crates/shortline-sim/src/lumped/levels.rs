@@ -62,7 +62,7 @@ impl Levels {
     #[inline(always)]
     fn jobs(&self, above: i32x8, i: u32) -> usize {
         let jobs = above.to_bitmask().trailing_ones() as usize;
-        if jobs == HEAD { HEAD + self.tail.iter().take_while(|&&servers| servers > i).count() } else { jobs }
+        if jobs == HEAD { HEAD + self.tail.partition_point(|&servers| servers > i) } else { jobs }
     }
 
     /// Servers with this many jobs or more.

@@ -1,22 +1,6 @@
 //! Numbers and lists of names in words.
 
-/// Four significant digits, without trailing zeros: `1.108`, `115.2`, `0.9`, `6.1e-8`.
-pub(super) fn short(x: f64) -> String {
-    if x == 0.0 || !x.is_finite() {
-        return x.to_string();
-    }
-    let exponent = x.abs().log10().floor();
-    if !(-4.0..6.0).contains(&exponent) {
-        let text = format!("{x:.3e}");
-        let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
-        return format!("{}e{power}", trimmed(digits));
-    }
-    trimmed(&format!("{x:.*}", (3.0 - exponent).max(0.0) as usize)).to_owned()
-}
-
-fn trimmed(digits: &str) -> &str {
-    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
-}
+pub(super) use crate::digits::short;
 
 /// The number, or a dash.
 pub(super) fn or_dash(x: Option<f64>, unit: &str) -> String {
@@ -42,12 +26,6 @@ pub(super) fn listed(names: &[String], top: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_four_digits_and_no_trailing_zeros() {
-        let shown = [0.0, 0.9, 1.0 / 0.6, 115.2, 4096.0, 123_456.7, 1e6, 6.13e-8, -2.5].map(short);
-        assert_eq!(shown, ["0", "0.9", "1.667", "115.2", "4096", "123457", "1e6", "6.13e-8", "-2.5"]);
-    }
 
     #[test]
     fn lists_say_how_much_they_leave_out() {

@@ -9,6 +9,7 @@ use shortline_core::policy::PolicySpec;
 use shortline_theory::TheoryError;
 use shortline_theory::mean_field::{ClassState, MeanField};
 
+use crate::digits::{exact, short};
 use crate::failure::Failure;
 
 /// What the mean field says about a policy, in one of two forms: at rest, or in time.
@@ -166,7 +167,7 @@ impl Predicted<AtRest> {
     /// The cell of the table.
     pub(super) fn cell(&self) -> String {
         match self {
-            Self::Known(rest) => format!("{} s", four_digits(rest.mean_response_s)),
+            Self::Known(rest) => format!("{} s", short(rest.mean_response_s)),
             Self::Unknown { .. } => "-".to_owned(),
         }
     }
@@ -195,7 +196,7 @@ impl Predicted<InTime> {
         let point = &points[moment];
         let percent = |x: Option<&f64>| format!("{:.3} %", 100.0 * x.copied().unwrap_or(0.0));
         let of_types = point.per_server_type.iter().flat_map(|m| [0, 1].map(|i| percent(m.occupancy.get(i))));
-        std::iter::once(four_digits(point.mean_jobs)).chain(of_types).collect()
+        std::iter::once(short(point.mean_jobs)).chain(of_types).collect()
     }
 
     /// Why there is none, or what it is worth.
@@ -213,7 +214,11 @@ impl Predicted<InTime> {
         for point in points {
             let mut line = |name: &str, quantity: &str, jobs: String, value: f64| {
                 let [policy, name] = [policy, name].map(super::tables::quoted);
-                text += &format!("{policy},{},{name},mean_field_{quantity},{jobs},{value},,\n", point.time_s);
+                text += &format!(
+                    "{policy},{},{name},mean_field_{quantity},{jobs},{},,\n",
+                    exact(point.time_s),
+                    exact(value)
+                );
             };
             line("", "jobs", String::new(), point.mean_jobs);
             for m in &point.per_server_type {
@@ -223,9 +228,4 @@ impl Predicted<InTime> {
         }
         text
     }
-}
-
-fn four_digits(value: f64) -> String {
-    let digits = if value > 0.0 { (3.0 - value.log10().floor()).clamp(0.0, 9.0) as usize } else { 3 };
-    format!("{value:.digits$}")
 }

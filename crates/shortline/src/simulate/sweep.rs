@@ -16,6 +16,7 @@ use shortline_core::graph::{EdgeProbability, Edges, GraphSpec};
 use shortline_theory::stability;
 
 use super::points;
+use crate::digits::exact;
 use crate::failure::Failure;
 
 /// `--sweep`.
@@ -54,7 +55,7 @@ fn whole(what: &str, value: f64) -> Result<u32, String> {
     if value >= 1.0 && value.fract() == 0.0 && value <= f64::from(u32::MAX) {
         Ok(value as u32)
     } else {
-        Err(format!("`{what}` goes over whole numbers from 1, and {value} is none"))
+        Err(format!("`{what}` goes over whole numbers from 1, and {} is none", exact(value)))
     }
 }
 
@@ -101,7 +102,7 @@ impl Point {
     /// `load 0.9`.
     pub(super) fn title(self) -> String {
         match self {
-            Self::Load(load) => format!("load {load}"),
+            Self::Load(load) => format!("load {}", exact(load)),
             Self::Degree(degree) => format!("degree {degree}"),
             Self::Servers(servers) => format!("servers {servers}"),
         }
@@ -115,7 +116,7 @@ fn at(what: &str, value: u32, error: impl std::fmt::Display) -> Failure {
 /// The fleet with its arrival rates scaled to an offered load.
 pub(crate) fn at_load(fleet: &Fleet, load: f64) -> Result<Fleet, Failure> {
     if !(load > 0.0 && load.is_finite()) {
-        return Err(Failure::usage(format!("--load is {load}, must be positive and finite")));
+        return Err(Failure::usage(format!("--load is {}, must be positive and finite", exact(load))));
     }
     let offered = stability::offered_load(fleet).map_err(Failure::usage)?;
     if !offered.is_finite() {

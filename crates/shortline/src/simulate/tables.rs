@@ -10,6 +10,7 @@ use shortline_sim::{Estimate, Means, PolicyReport, Report};
 use super::long_run::Simulated;
 use super::mean_field::{AtRest, Predicted};
 use super::sweep::Point;
+use crate::digits;
 use crate::failure::Failure;
 
 const COLUMNS: [&str; 9] =
@@ -39,15 +40,15 @@ fn row(policy: &PolicyReport) -> Vec<String> {
         let Some(growth) = policy.growth_jobs_per_s else { return vec![policy.policy.clone(), "no means".to_owned()] };
         let some = policy.growing_replications.filter(|&some| some < policy.replications);
         let of = some.map_or(String::new(), |some| format!(" in {some} of {} replications", policy.replications));
-        return vec![policy.policy.clone(), format!("unstable: +{growth:.3} jobs/s{of}")];
+        return vec![policy.policy.clone(), format!("unstable: +{} jobs/s{of}", digits::short(growth))];
     };
     let or_dash = |text: Option<String>| text.unwrap_or("-".to_owned());
-    let seconds = |estimate: Option<Estimate>| or_dash(estimate.map(|e| with_error(&e, 1.0, " s")));
-    let percent = |estimate: Option<Estimate>| or_dash(estimate.map(|e| with_error(&e, 100.0, " %")));
+    let seconds = |estimate: Option<Estimate>| or_dash(estimate.map(|e| shown(&e, 1.0, " s")));
+    let percent = |estimate: Option<Estimate>| or_dash(estimate.map(|e| shown(&e, 100.0, " %")));
     vec![
         policy.policy.clone(),
         seconds(means.mean_response_s),
-        or_dash(policy.ratio_to_bound.map(|e| with_error(&e, 1.0, ""))),
+        or_dash(policy.ratio_to_bound.map(|e| shown(&e, 1.0, ""))),
         seconds(means.mean_waiting_s),
         seconds(means.mean_service_s),
         seconds(means.p95_response_s),
@@ -57,18 +58,14 @@ fn row(policy: &PolicyReport) -> Vec<String> {
     ]
 }
 
-pub(super) fn with_error(estimate: &Estimate, factor: f64, unit: &str) -> String {
-    let half_width = 0.5 * (estimate.ci95[1] - estimate.ci95[0]) * factor;
-    let mean = estimate.mean * factor;
-    // Two digits of the half-width, unless it is rounding only.
-    let digits =
-        if half_width > 1e-12 * mean.abs() { (1.0 - half_width.log10().floor()).clamp(0.0, 9.0) as usize } else { 3 };
-    format!("{mean:.digits$} ±{half_width:.digits$}{unit}")
+/// An estimate in another unit.
+pub(super) fn shown(estimate: &Estimate, factor: f64, unit: &str) -> String {
+    digits::measured(estimate.mean * factor, estimate.ci95.map(|end| end * factor), unit)
 }
 
 /// A load as people read it.
 pub(super) fn load(load: f64) -> String {
-    if load >= 1e-3 { format!("{load:.4}") } else { format!("{load:.3e}") }
+    if (1e-3..1e6).contains(&load) { format!("{load:.4}") } else { digits::short(load) }
 }
 
 /// The columns of the CSV.
@@ -177,8 +174,8 @@ fn csv_row(simulated: &Simulated, policy: &PolicyReport) -> String {
         number(ratio.map(|e| e.ci95[0])),
         number(ratio.map(|e| e.ci95[1])),
         policy.events.to_string(),
-        policy.simulated_s.to_string(),
-        policy.cpu_s.to_string(),
+        digits::exact(policy.simulated_s),
+        digits::exact(policy.cpu_s),
     ];
     row.join(",") + "\n"
 }
@@ -194,5 +191,5 @@ pub(super) fn quoted(name: &str) -> String {
 
 /// A field of CSV; empty without a value.
 pub(super) fn number(value: Option<f64>) -> String {
-    value.map_or(String::new(), |value| value.to_string())
+    value.map_or(String::new(), digits::exact)
 }

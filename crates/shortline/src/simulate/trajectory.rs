@@ -8,9 +8,10 @@ use shortline_core::policy::PolicySpec;
 use shortline_sim::{Estimate, Moment, Trajectories, Trajectory};
 
 use super::mean_field::{self, InTime, Predicted};
-use super::tables::{self, number, quoted, with_error};
+use super::tables::{self, number, quoted, shown};
 use super::watch::Watch;
 use super::{Args, asked, points, refused, sweep};
+use crate::digits::exact;
 use crate::failure::Failure;
 use crate::split;
 
@@ -37,7 +38,7 @@ impl Times {
             }
             _ => points::parse(written)?,
         };
-        if times.is_sorted() && times.iter().all(|time| *time >= 0.0) {
+        if times.is_sorted_by(|a, b| a < b) && times.iter().all(|time| *time >= 0.0) {
             Ok(Self(times))
         } else {
             Err("times are 0 or more, and ascend".to_owned())
@@ -106,7 +107,7 @@ fn table(trajectory: &Trajectory, mean_field: Option<&Predicted<InTime>>) -> Tab
     for (i, moment) in trajectory.points.iter().enumerate() {
         table.add_row(match mean_field {
             None => row(moment),
-            Some(predicted) => [vec![format!("{} s", moment.time_s)], predicted.cells(i)].concat(),
+            Some(predicted) => [vec![format!("{} s", exact(moment.time_s))], predicted.cells(i)].concat(),
         });
     }
     table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
@@ -114,15 +115,16 @@ fn table(trajectory: &Trajectory, mean_field: Option<&Predicted<InTime>>) -> Tab
 }
 
 fn row(moment: &Moment) -> Vec<String> {
-    let shown = |estimate: Option<Estimate>, factor, unit| {
-        estimate.map_or("-".to_owned(), |estimate| with_error(&estimate, factor, unit))
+    let cell = |estimate: Option<Estimate>, factor, unit| {
+        estimate.map_or("-".to_owned(), |estimate| shown(&estimate, factor, unit))
     };
+    // Beyond what was listed: for certain.
     let nobody = Estimate { mean: 0.0, ci95: [0.0, 0.0] };
     let occupancy = |i: usize| {
-        move |m: &shortline_sim::MomentOfType| shown(m.occupancy.get(i).copied().unwrap_or(Some(nobody)), 100.0, " %")
+        move |m: &shortline_sim::MomentOfType| cell(m.occupancy.get(i).copied().unwrap_or(Some(nobody)), 100.0, " %")
     };
     let of_types = moment.per_server_type.iter().flat_map(|m| [occupancy(0)(m), occupancy(1)(m)]);
-    [format!("{} s", moment.time_s), shown(moment.mean_jobs, 1.0, "")].into_iter().chain(of_types).collect()
+    [format!("{} s", exact(moment.time_s)), cell(moment.mean_jobs, 1.0, "")].into_iter().chain(of_types).collect()
 }
 
 /// One row per policy, moment and figure: `mean_jobs` of the system (no server type) and of each server type, and its
@@ -134,7 +136,7 @@ fn csv(fleet: &Trajectories) -> String {
             let mut line = |server_type: &str, quantity: &str, jobs: String, estimate: Option<Estimate>| {
                 let figures = [
                     quoted(&trajectory.policy),
-                    moment.time_s.to_string(),
+                    exact(moment.time_s),
                     quoted(server_type),
                     quantity.to_owned(),
                     jobs,
@@ -168,7 +170,7 @@ mod tests {
         assert_eq!(times("2:0.5"), [0.0, 0.5, 1.0, 1.5, 2.0]);
         assert_eq!(times("1..2:0.5"), [1.0, 1.5, 2.0]);
         assert_eq!(times("0,1,4"), [0.0, 1.0, 4.0]);
-        for written in ["", "x", "0", "-1", "3,2", "-1,2", "5:0", "1..2"] {
+        for written in ["", "x", "0", "-1", "3,2", "-1,2", "0,1,1.0", "5:0", "1..2"] {
             assert!(Times::parse(written).is_err(), "{written}");
         }
     }
