@@ -14,6 +14,8 @@ mod experiment;
 mod figure;
 mod judge;
 mod ledger;
+#[cfg(test)]
+mod made_data;
 mod measure;
 mod number;
 mod optimality_in_load;

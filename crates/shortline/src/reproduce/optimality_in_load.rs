@@ -221,24 +221,24 @@ fn table(scale: Scale, data: &Data) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::made_data::{self, around, found, none_seen};
     use crate::reproduce::verdict::Answer::{self, DoesNotHold, Holds, Inconclusive};
 
     /// Policies that know speeds `excess` above the bound, the others 0.8.
     fn answers(excess: f64, half_width: f64) -> (Answer, Vec<Answer>) {
-        let mut data = Data::default();
-        let near = |mean: f64| Some(Number { mean, low: mean - half_width, high: mean + half_width });
+        let mut points = Vec::new();
         for policy in policies() {
             for load in loads(Scale::Quick) {
                 let excess = if SPEED_AWARE.contains(&policy) { excess } else { 0.8 };
-                let mut found = Found::default();
-                found.set("response_ratio", near(1.0 + excess));
-                found.set("waiting_ratio", near(0.5 * excess));
-                found.set("blocking", Some(Number { mean: 0.0, low: 0.0, high: 1e-4 }));
-                data.0.insert(key(Scale::Quick, Speeds::Three, load, policy), found);
+                let numbers = [
+                    ("response_ratio", around(1.0 + excess, half_width)),
+                    ("waiting_ratio", around(0.5 * excess, half_width)),
+                    ("blocking", none_seen(1e-4)),
+                ];
+                points.push((key(Scale::Quick, Speeds::Three, load, policy), found(numbers)));
             }
         }
-        let findings = OptimalityInLoad.findings(Scale::Quick, &data);
-        (findings.answer(), findings.verdicts.iter().map(|verdict| verdict.judgement.answer).collect())
+        made_data::answers(&OptimalityInLoad, points)
     }
 
     #[test]
