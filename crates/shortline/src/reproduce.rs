@@ -12,6 +12,7 @@
 mod buffers;
 mod experiment;
 mod figure;
+mod homogeneous;
 mod judge;
 mod ledger;
 #[cfg(test)]

@@ -42,13 +42,6 @@ fn key(scale: Scale, speeds: Speeds, load: f64, policy: PolicySpec) -> String {
     format!("{} {policy}", setting(scale, speeds, load))
 }
 
-fn title(speeds: Speeds) -> &'static str {
-    match speeds {
-        Speeds::Two => "two speeds",
-        Speeds::Three | Speeds::ThreeAllNeeded => "three speeds",
-    }
-}
-
 /// How far above the bound is at the bound: the line of [`optimality_in_n`](super::optimality_in_n).
 fn tolerance(scale: Scale) -> f64 {
     scale.pick(0.15, 0.05)
@@ -110,7 +103,8 @@ fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
     let number = |(speeds, load, policy): (Speeds, f64, PolicySpec), name: &str| {
         data.number(&key(scale, speeds, load, policy), name)
     };
-    let named = |(speeds, load, policy): (Speeds, f64, PolicySpec)| format!("{policy}, {}, load {load}", title(speeds));
+    let named =
+        |(speeds, load, policy): (Speeds, f64, PolicySpec)| format!("{policy}, {}, load {load}", speeds.title());
     let cases = |most: f64| {
         let fleets_loads =
             fleets(scale).into_iter().flat_map(move |s| loads(scale).into_iter().map(move |load| (s, load)));
@@ -155,7 +149,7 @@ fn figures(scale: Scale, data: &Data) -> Vec<Figure> {
                 .map(move |policy| (policy, speeds))
                 .map(|(policy, speeds)| Series { label: policy.to_string(), points: series(speeds, policy, name) })
         };
-        fleets(scale).into_iter().map(|s| Panel { title: title(s).into(), series: lines(s).collect() }).collect()
+        fleets(scale).into_iter().map(|s| Panel { title: s.title().into(), series: lines(s).collect() }).collect()
     };
     let x = || Axis::linear("load of the needed servers, Lambda / g_K");
     let figure = |name, title: &str, caption: &str, y: Axis, bound: Option<f64>, number: &str| Figure {
@@ -203,7 +197,7 @@ fn table(scale: Scale, data: &Data) -> Table {
         for policy in policies() {
             for load in loads(scale) {
                 let key = key(scale, speeds, load, policy);
-                let mut row = vec![title(speeds).into(), policy.to_string().into(), load.into()];
+                let mut row = vec![speeds.title().into(), policy.to_string().into(), load.into()];
                 row.extend(NUMBERS.map(|name| Cell::from(data.number(&key, name))));
                 rows.push(row);
             }

@@ -51,15 +51,11 @@ impl Family {
     }
 
     fn title(self) -> String {
-        let speeds = match self.speeds {
-            Speeds::Two => "two speeds",
-            Speeds::Three | Speeds::ThreeAllNeeded => "three speeds",
-        };
         let graph = match self.design {
             FIXED_DEGREE => "16 servers each".to_owned(),
             design => format!("{design} graph"),
         };
-        format!("{speeds}, {} rates, {graph}", self.rates)
+        format!("{}, {} rates, {graph}", self.speeds.title(), self.rates)
     }
 
     /// A number over the sizes.
@@ -359,6 +355,7 @@ fn every_point(scale: Scale, data: &Data) -> Table {
 
 fn family_cells(family: Family) -> Vec<Cell> {
     let speeds = match family.speeds {
+        Speeds::Equal => "1",
         Speeds::Two => "2",
         Speeds::Three | Speeds::ThreeAllNeeded => "3",
     };
