@@ -23,6 +23,7 @@ mod optimality_in_load;
 mod optimality_in_n;
 mod page;
 mod papers;
+mod regimes;
 mod run;
 mod table;
 mod verdict;
