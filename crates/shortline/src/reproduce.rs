@@ -12,14 +12,18 @@
 mod buffers;
 mod experiment;
 mod figure;
+mod homogeneous;
 mod judge;
 mod ledger;
+#[cfg(test)]
+mod made_data;
 mod measure;
 mod number;
 mod optimality_in_load;
 mod optimality_in_n;
 mod page;
 mod papers;
+mod regimes;
 mod run;
 mod table;
 mod verdict;
