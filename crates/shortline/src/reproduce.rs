@@ -12,8 +12,11 @@
 mod buffers;
 mod experiment;
 mod figure;
+mod homogeneous;
 mod judge;
 mod ledger;
+#[cfg(test)]
+mod made_data;
 mod measure;
 mod number;
 mod optimality_in_load;

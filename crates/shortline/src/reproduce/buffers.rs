@@ -205,25 +205,25 @@ fn table(scale: Scale, data: &Data) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::made_data::{self, around, found};
     use crate::reproduce::verdict::Answer::{self, DoesNotHold, Holds, Inconclusive};
 
     /// Response times that fall by `effect` a job of buffer, blocking of `blocked / b`.
     fn answers(effect: f64, blocked: f64, half_width: f64) -> (Answer, Vec<Answer>) {
-        let mut data = Data::default();
+        let near = |mean: f64| around(mean, mean * half_width);
+        let mut points = Vec::new();
         for policy in policies(Scale::Quick) {
             for (load, buffer) in LOADS.iter().flat_map(|&l| buffers(Scale::Quick).into_iter().map(move |b| (l, b))) {
-                let near =
-                    |mean: f64| Some(Number { mean, low: mean * (1.0 - half_width), high: mean * (1.0 + half_width) });
                 let b = buffer.map_or(10.0, f64::from);
-                let mut found = Found::default();
-                found.set("response_ratio", near(1.1 - effect * b));
-                found.set("waiting_ratio", near(0.01 * b));
-                found.set("blocking", near(blocked / b));
-                data.0.insert(key(Scale::Quick, load, buffer, policy), found);
+                let numbers = [
+                    ("response_ratio", near(1.1 - effect * b)),
+                    ("waiting_ratio", near(0.01 * b)),
+                    ("blocking", near(blocked / b)),
+                ];
+                points.push((key(Scale::Quick, load, buffer, policy), found(numbers)));
             }
         }
-        let findings = Buffers.findings(Scale::Quick, &data);
-        (findings.answer(), findings.verdicts.iter().map(|verdict| verdict.judgement.answer).collect())
+        made_data::answers(&Buffers, points)
     }
 
     #[test]

@@ -15,15 +15,18 @@ use shortline_sim::Observer;
 
 use super::figure::Figure;
 use super::number::{Data, Found};
-
 use super::table::Table;
 use super::verdict::{Answer, Verdict, worst};
-use super::{buffers, optimality_in_load, optimality_in_n};
+use super::{buffers, homogeneous, optimality_in_load, optimality_in_n};
 use crate::failure::Failure;
 
 /// All experiments, in the order of the list.
-pub(crate) const ALL: [&dyn Experiment; 3] =
-    [&optimality_in_n::OptimalityInN, &optimality_in_load::OptimalityInLoad, &buffers::Buffers];
+pub(crate) const ALL: &[&dyn Experiment] = &[
+    &optimality_in_n::OptimalityInN,
+    &optimality_in_load::OptimalityInLoad,
+    &buffers::Buffers,
+    &homogeneous::Homogeneous,
+];
 
 /// How thorough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

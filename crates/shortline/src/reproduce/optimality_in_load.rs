@@ -42,13 +42,6 @@ fn key(scale: Scale, speeds: Speeds, load: f64, policy: PolicySpec) -> String {
     format!("{} {policy}", setting(scale, speeds, load))
 }
 
-fn title(speeds: Speeds) -> &'static str {
-    match speeds {
-        Speeds::Two => "two speeds",
-        Speeds::Three | Speeds::ThreeAllNeeded => "three speeds",
-    }
-}
-
 /// How far above the bound is at the bound: the line of [`optimality_in_n`](super::optimality_in_n).
 fn tolerance(scale: Scale) -> f64 {
     scale.pick(0.15, 0.05)
@@ -110,7 +103,8 @@ fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
     let number = |(speeds, load, policy): (Speeds, f64, PolicySpec), name: &str| {
         data.number(&key(scale, speeds, load, policy), name)
     };
-    let named = |(speeds, load, policy): (Speeds, f64, PolicySpec)| format!("{policy}, {}, load {load}", title(speeds));
+    let named =
+        |(speeds, load, policy): (Speeds, f64, PolicySpec)| format!("{policy}, {}, load {load}", speeds.title());
     let cases = |most: f64| {
         let fleets_loads =
             fleets(scale).into_iter().flat_map(move |s| loads(scale).into_iter().map(move |load| (s, load)));
@@ -155,7 +149,7 @@ fn figures(scale: Scale, data: &Data) -> Vec<Figure> {
                 .map(move |policy| (policy, speeds))
                 .map(|(policy, speeds)| Series { label: policy.to_string(), points: series(speeds, policy, name) })
         };
-        fleets(scale).into_iter().map(|s| Panel { title: title(s).into(), series: lines(s).collect() }).collect()
+        fleets(scale).into_iter().map(|s| Panel { title: s.title().into(), series: lines(s).collect() }).collect()
     };
     let x = || Axis::linear("load of the needed servers, Lambda / g_K");
     let figure = |name, title: &str, caption: &str, y: Axis, bound: Option<f64>, number: &str| Figure {
@@ -203,7 +197,7 @@ fn table(scale: Scale, data: &Data) -> Table {
         for policy in policies() {
             for load in loads(scale) {
                 let key = key(scale, speeds, load, policy);
-                let mut row = vec![title(speeds).into(), policy.to_string().into(), load.into()];
+                let mut row = vec![speeds.title().into(), policy.to_string().into(), load.into()];
                 row.extend(NUMBERS.map(|name| Cell::from(data.number(&key, name))));
                 rows.push(row);
             }
@@ -221,24 +215,24 @@ fn table(scale: Scale, data: &Data) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::made_data::{self, around, found, none_seen};
     use crate::reproduce::verdict::Answer::{self, DoesNotHold, Holds, Inconclusive};
 
     /// Policies that know speeds `excess` above the bound, the others 0.8.
     fn answers(excess: f64, half_width: f64) -> (Answer, Vec<Answer>) {
-        let mut data = Data::default();
-        let near = |mean: f64| Some(Number { mean, low: mean - half_width, high: mean + half_width });
+        let mut points = Vec::new();
         for policy in policies() {
             for load in loads(Scale::Quick) {
                 let excess = if SPEED_AWARE.contains(&policy) { excess } else { 0.8 };
-                let mut found = Found::default();
-                found.set("response_ratio", near(1.0 + excess));
-                found.set("waiting_ratio", near(0.5 * excess));
-                found.set("blocking", Some(Number { mean: 0.0, low: 0.0, high: 1e-4 }));
-                data.0.insert(key(Scale::Quick, Speeds::Three, load, policy), found);
+                let numbers = [
+                    ("response_ratio", around(1.0 + excess, half_width)),
+                    ("waiting_ratio", around(0.5 * excess, half_width)),
+                    ("blocking", none_seen(1e-4)),
+                ];
+                points.push((key(Scale::Quick, Speeds::Three, load, policy), found(numbers)));
             }
         }
-        let findings = OptimalityInLoad.findings(Scale::Quick, &data);
-        (findings.answer(), findings.verdicts.iter().map(|verdict| verdict.judgement.answer).collect())
+        made_data::answers(&OptimalityInLoad, points)
     }
 
     #[test]

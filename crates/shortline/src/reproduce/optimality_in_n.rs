@@ -51,15 +51,11 @@ impl Family {
     }
 
     fn title(self) -> String {
-        let speeds = match self.speeds {
-            Speeds::Two => "two speeds",
-            Speeds::Three | Speeds::ThreeAllNeeded => "three speeds",
-        };
         let graph = match self.design {
             FIXED_DEGREE => "16 servers each".to_owned(),
             design => format!("{design} graph"),
         };
-        format!("{speeds}, {} rates, {graph}", self.rates)
+        format!("{}, {} rates, {graph}", self.speeds.title(), self.rates)
     }
 
     /// A number over the sizes.
@@ -359,6 +355,7 @@ fn every_point(scale: Scale, data: &Data) -> Table {
 
 fn family_cells(family: Family) -> Vec<Cell> {
     let speeds = match family.speeds {
+        Speeds::Equal => "1",
         Speeds::Two => "2",
         Speeds::Three | Speeds::ThreeAllNeeded => "3",
     };
@@ -368,65 +365,65 @@ fn family_cells(family: Family) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::made_data::{self, around, found, none_seen};
     use crate::reproduce::number::Found;
     use crate::reproduce::verdict::Answer::{self, DoesNotHold, Holds, Inconclusive};
 
-    /// Data as the claim has them, `excess` above the bound at the largest N for the policies that know speeds.
-    fn data(excess: f64, half_width: f64) -> Data {
-        let mut data = Data::default();
+    /// Points as the claim has them, `excess` above the bound at the largest N for the policies that know speeds.
+    fn points(excess: f64, half_width: f64) -> Vec<(String, Found)> {
+        let mut points = Vec::new();
         for family in growing(Scale::Quick).into_iter().chain(fixed(Scale::Quick)) {
             for policy in policies() {
                 for n in sizes(Scale::Quick) {
                     let lost = if family.design == FIXED_DEGREE { 1.5 } else { 1.0 };
                     let small = if SPEED_AWARE.contains(&policy) { lost * excess * 512.0 / f64::from(n) } else { 0.8 };
-                    let near = |mean: f64| Some(Number { mean, low: mean - half_width, high: mean + half_width });
-                    let mut found = Found::default();
-                    found.set("response_ratio", near(1.0 + small));
-                    found.set("waiting_ratio", near(0.5 * small));
-                    found.set("service_ratio", near(1.0 + 0.5 * small));
-                    found.set("blocking", Some(Number { mean: 0.0, low: 0.0, high: 1e-4 }));
-                    data.0.insert(family.key(n, policy), found);
+                    let numbers = [
+                        ("response_ratio", around(1.0 + small, half_width)),
+                        ("waiting_ratio", around(0.5 * small, half_width)),
+                        ("service_ratio", around(1.0 + 0.5 * small, half_width)),
+                        ("blocking", none_seen(1e-4)),
+                    ];
+                    points.push((family.key(n, policy), found(numbers)));
                 }
             }
         }
-        data
+        points
     }
 
-    fn answers(data: &Data) -> (Answer, Vec<Answer>) {
-        let findings = OptimalityInN.findings(Scale::Quick, data);
-        (findings.answer(), findings.verdicts.iter().map(|verdict| verdict.judgement.answer).collect())
+    fn answers(points: Vec<(String, Found)>) -> (Answer, Vec<Answer>) {
+        made_data::answers(&OptimalityInN, points)
     }
 
     #[test]
     fn data_as_the_paper_has_them_hold() {
-        assert_eq!(answers(&data(0.1, 0.01)), (Holds, vec![Holds; 7]));
+        assert_eq!(answers(points(0.1, 0.01)), (Holds, vec![Holds; 7]));
     }
 
     #[test]
     fn a_gap_that_stays_does_not_hold() {
-        let (answer, each) = answers(&data(0.5, 0.01));
+        let (answer, each) = answers(points(0.5, 0.01));
         assert_eq!(answer, DoesNotHold);
         assert_eq!(each, [DoesNotHold, Holds, DoesNotHold, DoesNotHold, Holds, Holds, Holds]);
     }
 
     #[test]
     fn wide_intervals_are_inconclusive() {
-        let (answer, each) = answers(&data(0.1, 0.3));
+        let (answer, each) = answers(points(0.1, 0.3));
         assert_eq!(answer, Inconclusive);
         assert_eq!(each[0], Inconclusive);
     }
 
     #[test]
     fn speed_blind_policies_at_the_bound_and_blocking_that_stays_do_not_hold() {
-        let mut data = data(0.1, 0.01);
-        for (key, found) in &mut data.0 {
+        let mut points = points(0.1, 0.01);
+        for (key, found) in &mut points {
             if key.ends_with(" jsq") {
                 found.set("response_ratio", Some(Number::exact(1.0)));
             }
             if key.ends_with(" jfiq") {
-                found.set("blocking", Some(Number { mean: 0.1, low: 0.09, high: 0.11 }));
+                found.set("blocking", Some(around(0.1, 0.01)));
             }
         }
-        assert_eq!(answers(&data).1, [Holds, Holds, Holds, Holds, DoesNotHold, DoesNotHold, Holds]);
+        assert_eq!(answers(points).1, [Holds, Holds, Holds, Holds, DoesNotHold, DoesNotHold, Holds]);
     }
 }

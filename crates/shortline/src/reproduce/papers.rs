@@ -4,7 +4,7 @@
 //! the `K` fastest speed classes, those that an optimal policy needs. With **two** speeds these are 1 and 1/4, half of the
 //! servers each, and `K = 1`: the slow half is not needed. With **three** they are 1, 1/2, 1/4 in shares 1/8, 3/8, 1/2,
 //! and `K = 2` from `load_first_k = 0.4` on; or
-//! the load is that of all three. Rates are equal, or Zipf's: job type `i` arrives in proportion to `1/i`.
+//! the load is that of all three. With **equal** speeds all are 1. Rates are equal, or Zipf's: job type `i` arrives in proportion to `1/i`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ use crate::failure::Failure;
 /// Speeds and shares of the servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Speeds {
+    /// All 1.
+    Equal,
     /// 1 and 1/4, half of the servers each; `K = 1`.
     Two,
     /// 1, 1/2, 1/4 in shares 1/8, 3/8, 1/2; `K = 2`.
@@ -33,6 +35,7 @@ impl Speeds {
     /// (name, rate, eighths of the servers), fastest first.
     fn classes(self) -> &'static [(&'static str, f64, u32)] {
         match self {
+            Self::Equal => &[("server", 1.0, 8)],
             Self::Two => &[("fast", 1.0, 4), ("slow", 0.25, 4)],
             Self::Three | Self::ThreeAllNeeded => &[("fast", 1.0, 1), ("medium", 0.5, 3), ("slow", 0.25, 4)],
         }
@@ -41,9 +44,18 @@ impl Speeds {
     /// `K`.
     fn needed(self) -> usize {
         match self {
-            Self::Two => 1,
+            Self::Equal | Self::Two => 1,
             Self::Three => 2,
             Self::ThreeAllNeeded => 3,
+        }
+    }
+
+    /// How many there are, in words.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Equal => "equal speeds",
+            Self::Two => "two speeds",
+            Self::Three | Self::ThreeAllNeeded => "three speeds",
         }
     }
 }
@@ -60,6 +72,8 @@ pub(crate) enum Rates {
 /// The compatibility graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Design {
+    /// Every job type on every server.
+    Complete,
     /// Each job type on `ceil(2 ln^2 N)` random servers (at most all); under Zipf's rates in proportion to its rate, with
     /// this mean.
     Random,
@@ -160,6 +174,7 @@ impl Setting {
                     Err(error) => Err(Failure::run(error)),
                 };
             }
+            Design::Complete => return Ok(Edges::Complete),
             Design::Random => Self::random_degree(self.servers),
             Design::Degree(degree) => degree.min(self.servers),
         };
@@ -183,6 +198,7 @@ impl fmt::Display for Setting {
             write!(f, "l={} ", self.job_types)?;
         }
         let speeds = match self.speeds {
+            Speeds::Equal => "equal",
             Speeds::Two => "2",
             Speeds::Three => "3",
             Speeds::ThreeAllNeeded => "3-all-needed",
@@ -207,6 +223,7 @@ impl fmt::Display for Rates {
 impl fmt::Display for Design {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Complete => f.write_str("complete"),
             Self::Random => f.write_str("random"),
             Self::Degree(degree) => write!(f, "degree-{degree}"),
             Self::WellConnected => f.write_str("well-connected"),
@@ -222,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_load_is_that_of_the_first_k_classes() {
-        for (speeds, k) in [(Speeds::Two, 1), (Speeds::Three, 2)] {
+        for (speeds, k) in [(Speeds::Equal, 1), (Speeds::Two, 1), (Speeds::Three, 2)] {
             for load_first_k in [0.5, 0.98] {
                 let setting = Setting { speeds, load_first_k, ..Setting::papers(64) };
                 let model = Model::new(&setting.fleet(1).unwrap()).unwrap();
@@ -240,6 +257,7 @@ mod tests {
         assert_eq!(edges(Setting::papers(64)), 64 * 35);
         assert_eq!(edges(Setting { rates: Rates::Zipf, ..Setting::papers(64) }), 64 * 35);
         assert_eq!(edges(Setting { design: Design::Degree(16), ..Setting::papers(64) }), 64 * 16);
+        assert_eq!(edges(Setting { design: Design::Complete, ..Setting::papers(64) }), 64 * 64);
         let name = Setting { design: Design::Degree(16), buffer: None, ..Setting::papers(64) }.to_string();
         assert_eq!(name, "n=64 speeds=3 rates=uniform graph=degree-16 load=0.9 b=unbounded");
     }
