@@ -168,12 +168,15 @@ mod tests {
         let stop = AtomicBool::new(false);
         let context = Context { seed: 1, own_seed: 1, stop: &stop };
         let precision = Precision { relative_error: 0.02, most_events: 2_000_000 };
-        for (speeds, design) in [(Speeds::Three, Design::Complete), (Speeds::ThreeAllNeeded, Design::Degree(4))] {
-            let fleet = Setting { speeds, design, ..Setting::papers(128) }.fleet(1).unwrap();
+        for (n, speeds, design) in
+            [(1024, Speeds::Three, Design::Complete), (128, Speeds::ThreeAllNeeded, Design::Degree(4))]
+        {
+            let fleet = Setting { speeds, design, ..Setting::papers(n) }.fleet(1).unwrap();
             let found = simulate(&fleet, PolicySpec::Jfsq, precision, &context).unwrap();
             let (gap, ratio) = (found.numbers["gap"], found.numbers["response_ratio"]);
             assert!((gap.mean - (ratio.mean - 1.0)).abs() < 2.0 * ratio.half_width(), "{gap} and {ratio}");
-            assert!(gap.low > 0.0 && gap.half_width() < ratio.half_width(), "{gap} and {ratio}");
+            let is_small = gap.mean < 0.1;
+            assert!(gap.low > 0.0 && (!is_small || 4.0 * gap.half_width() < ratio.half_width()), "{gap} and {ratio}");
         }
     }
 
