@@ -12,6 +12,7 @@
 mod buffers;
 mod experiment;
 mod figure;
+mod guarantee;
 mod homogeneous;
 mod judge;
 mod ledger;

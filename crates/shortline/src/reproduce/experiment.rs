@@ -17,7 +17,7 @@ use super::figure::Figure;
 use super::number::{Data, Found};
 use super::table::Table;
 use super::verdict::{Answer, Verdict, worst};
-use super::{buffers, homogeneous, optimality_in_load, optimality_in_n, regimes};
+use super::{buffers, guarantee, homogeneous, optimality_in_load, optimality_in_n, regimes};
 use crate::failure::Failure;
 
 /// All experiments, in the order of the list.
@@ -27,6 +27,7 @@ pub(crate) const ALL: &[&dyn Experiment] = &[
     &buffers::Buffers,
     &regimes::Regimes,
     &homogeneous::Homogeneous,
+    &guarantee::Guarantee,
 ];
 
 /// How thorough.

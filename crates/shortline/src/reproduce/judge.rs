@@ -74,6 +74,17 @@ pub(crate) fn slope_within(series: &Series, least: f64, most: f64) -> Judgement 
     }
 }
 
+/// `y` shrinks at least like `x^most`, or grows at most like it: the slope of [`slope_within`] is `most` or less.
+pub(crate) fn slope_at_most(series: &Series, most: f64) -> Judgement {
+    match log_log_slope(series) {
+        Err(why) => Judgement::new(Answer::Inconclusive, why),
+        Ok(slope) => {
+            let judgement = at_most(Some(slope), most);
+            Judgement { because: format!("slope {}", judgement.because), ..judgement }
+        }
+    }
+}
+
 /// The slope of [`slope_within`], or why there is none.
 pub(crate) fn log_log_slope(series: &Series) -> Result<Number, String> {
     let mut points = Vec::new();
@@ -210,6 +221,10 @@ mod tests {
         assert_eq!(slope_within(&series(-1.0, 0.01), -0.6, -0.4).answer, DoesNotHold);
         assert_eq!(slope_within(&series(-1.0, 1.5), -0.6, -0.4).answer, Inconclusive, "an interval that reaches 0");
         assert_eq!(slope_within(&series(-0.5, 0.01)[..2], -0.6, -0.4).answer, Inconclusive, "two points fit any line");
+        assert_eq!(slope_at_most(&series(-0.5, 0.01), -0.4).answer, Holds);
+        assert_eq!(slope_at_most(&series(-0.5, 0.9), -0.4).answer, Inconclusive);
+        assert_eq!(slope_at_most(&series(-0.5, 0.01), -0.6).answer, DoesNotHold);
+        assert_eq!(slope_at_most(&series(-1.0, 1.5), -0.6).answer, Inconclusive, "an interval that reaches 0");
     }
 
     #[test]

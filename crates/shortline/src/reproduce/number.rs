@@ -24,6 +24,18 @@ impl Number {
         Self { mean: self.mean * factor, low: self.low * factor, high: self.high * factor }
     }
 
+    /// The sum, whatever the dependence between the two: the ends are added.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self { mean: self.mean + other.mean, low: self.low + other.low, high: self.high + other.high }
+    }
+
+    /// The difference of two numbers that were measured independently: the error is the root of the sum of squares.
+    pub(crate) fn minus_independent(self, other: Self) -> Self {
+        let mean = self.mean - other.mean;
+        let half_width = self.half_width().hypot(other.half_width());
+        Self { mean, low: mean - half_width, high: mean + half_width }
+    }
+
     /// Half the width of the interval.
     pub(crate) fn half_width(self) -> f64 {
         0.5 * (self.high - self.low)
@@ -104,6 +116,13 @@ impl Data {
 #[cfg(test)]
 mod tests {
     use super::{Number, plain};
+
+    #[test]
+    fn sums_are_safe_and_differences_take_independence_into_account() {
+        let number = |mean: f64, half_width: f64| Number { mean, low: mean - half_width, high: mean + half_width };
+        assert_eq!(number(5.0, 3.0).plus(number(1.0, 4.0)), number(6.0, 7.0));
+        assert_eq!(number(5.0, 3.0).minus_independent(number(1.0, 4.0)), number(4.0, 5.0));
+    }
 
     #[test]
     fn numbers_show_the_digits_that_their_interval_bears() {

@@ -4,9 +4,15 @@
 //! the `K` fastest speed classes, those that an optimal policy needs. With **two** speeds these are 1 and 1/4, half of the
 //! servers each, and `K = 1`: the slow half is not needed. With **three** they are 1, 1/2, 1/4 in shares 1/8, 3/8, 1/2,
 //! and `K = 2` from `load_first_k = 0.4` on; or
-//! the load is that of all three. With **equal** speeds all are 1. Rates are equal, or Zipf's: job type `i` arrives in proportion to `1/i`.
+//! the load is that of all three. With **equal** speeds all are 1. Rates are equal, or Zipf's: job type `i` arrives in
+//! proportion to `1/i`.
+//!
+//! Ring and clusters lie on the servers in a *mixed order*: place `p` is server `p g mod N` of the fastest-first list, with `g`
+//! near `N` times the golden section and prime to `N`. Every run of neighbours then has nearly the fleet's shares of the speeds
+//! (H. Weyl's equidistribution): what is bad about these graphs is not a wrong mix.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use shortline_core::Fleet;
@@ -14,7 +20,7 @@ use shortline_core::fleet::{
     ArrivalRates, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Settings, Speed,
 };
 use shortline_core::graph::generate::{GenerateError, arrival_weighted_degrees, port_degrees};
-use shortline_core::graph::{Edges, GraphSpec, LeftOut};
+use shortline_core::graph::{EdgeProbability, Edges, GraphSpec, LeftOut};
 
 use crate::failure::Failure;
 
@@ -82,6 +88,13 @@ pub(crate) enum Design {
     /// The well-connected design with confidence 0.99 and `delta = epsilon = N^-1/3`, which must vanish as the fleet grows;
     /// complete where it takes every edge.
     WellConnected,
+    /// \[R\]'s random graph: every pair of a job type and a server is an edge with probability `c / L`, so that a server holds
+    /// `c` job types in the mean; complete from `c = L` on. A few job types may be on no server.
+    Sparse(u32),
+    /// Each job type on this many neighbours along a ring of all servers, in the mixed order.
+    Ring(u32),
+    /// `N / k` blocks of `k` servers, in the mixed order, and as many job types each; complete within a block.
+    Clusters(u32),
 }
 
 /// A fleet.
@@ -175,6 +188,13 @@ impl Setting {
                 };
             }
             Design::Complete => return Ok(Edges::Complete),
+            Design::Sparse(c) => {
+                let probability = (f64::from(c) / f64::from(self.job_types)).min(1.0);
+                let spec = GraphSpec::Bernoulli { edges: EdgeProbability::Each(probability), seed };
+                return Ok(parts.generate(&spec).map_err(Failure::run)?.edges);
+            }
+            Design::Ring(degree) => return Ok(self.rows(|l| self.ring(l, degree))),
+            Design::Clusters(degree) => return Ok(self.rows(|l| self.block(l, degree))),
             Design::Random => Self::random_degree(self.servers),
             Design::Degree(degree) => degree.min(self.servers),
         };
@@ -188,6 +208,42 @@ impl Setting {
         };
         port_degrees(&degrees, servers, seed).map_err(Failure::run)
     }
+
+    /// The graph with these places of the mixed order for each job type.
+    fn rows(&self, places: impl Fn(u64) -> Range<u64>) -> Edges {
+        let n = u64::from(self.servers);
+        let stride = mixing_stride(n);
+        let servers = |l| places(l).map(move |place| (place % n * stride % n) as u32);
+        Edges::from_rows((0..u64::from(self.job_types)).map(servers))
+    }
+
+    /// The neighbours of job type `l` on the ring; job types are spread evenly along it.
+    fn ring(&self, l: u64, degree: u32) -> Range<u64> {
+        let first = l * u64::from(self.servers) / u64::from(self.job_types);
+        first..first + u64::from(degree.min(self.servers))
+    }
+
+    /// The block of job type `l`: of `N / degree`, rounded down, as equal as can be.
+    fn block(&self, l: u64, degree: u32) -> Range<u64> {
+        let (n, types) = (u64::from(self.servers), u64::from(self.job_types));
+        let blocks = (n / u64::from(degree)).max(1);
+        let block = l * blocks / types;
+        block * n / blocks..(block + 1) * n / blocks
+    }
+}
+
+/// The least number prime to `n` from `n` times the golden section on, rounded down.
+fn mixing_stride(n: u64) -> u64 {
+    const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
+    let is_prime_to_n = |stride: &u64| {
+        let (mut a, mut b) = (n, *stride);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a == 1
+    };
+    let first = ((n as f64 * GOLDEN_SECTION) as u64).max(1);
+    (first..=n).find(is_prime_to_n).unwrap_or(1)
 }
 
 /// `n=32 speeds=3 rates=uniform graph=random load=0.9 b=5`, the part of a key that names the fleet.
@@ -227,6 +283,9 @@ impl fmt::Display for Design {
             Self::Random => f.write_str("random"),
             Self::Degree(degree) => write!(f, "degree-{degree}"),
             Self::WellConnected => f.write_str("well-connected"),
+            Self::Sparse(c) => write!(f, "sparse-{c}"),
+            Self::Ring(degree) => write!(f, "ring-{degree}"),
+            Self::Clusters(degree) => write!(f, "clusters-{degree}"),
         }
     }
 }
@@ -260,5 +319,38 @@ mod tests {
         assert_eq!(edges(Setting { design: Design::Complete, ..Setting::papers(64) }), 64 * 64);
         let name = Setting { design: Design::Degree(16), buffer: None, ..Setting::papers(64) }.to_string();
         assert_eq!(name, "n=64 speeds=3 rates=uniform graph=degree-16 load=0.9 b=unbounded");
+    }
+
+    #[test]
+    fn ring_and_clusters_have_their_degrees_at_every_place_and_the_mix_of_the_fleet() {
+        for n in [8, 64, 1024] {
+            for design in [Design::Ring(8), Design::Clusters(8)] {
+                let fleet = Setting { design, ..Setting::papers(n) }.fleet(1).unwrap();
+                assert_eq!(fleet.graph().edge_count(), 8 * u64::from(n), "{design}, n = {n}");
+                let mut held = vec![0; n as usize];
+                for l in fleet.job_types() {
+                    fleet.graph().for_each(l.index(), |server| held[server.index()] += 1);
+                    let mut fast = 0;
+                    let fastest = fleet.server_types().next().unwrap();
+                    fleet.graph().for_each(l.index(), |r| fast += u32::from(fleet.server_type(r) == fastest));
+                    assert!((0..=2).contains(&fast), "one of eight is fast: {fast} at {design}, n = {n}");
+                }
+                assert!(held.iter().all(|&held| held == 8), "{design}, n = {n}");
+            }
+        }
+        let few = Setting { job_types: 16, design: Design::Clusters(32), ..Setting::papers(64) };
+        assert_eq!((few.block(0, 32), few.block(7, 32), few.block(8, 32)), (0..32, 0..32, 32..64));
+        assert_eq!((few.ring(1, 3), few.ring(15, 8)), (4..7, 60..68));
+    }
+
+    #[test]
+    fn a_sparse_graph_has_c_job_types_a_server_and_is_complete_from_l_on() {
+        let sparse =
+            |c| Setting { speeds: Speeds::Equal, job_types: 32, design: Design::Sparse(c), ..Setting::papers(1024) };
+        let edges = sparse(8).fleet(1).unwrap().graph().edge_count();
+        // Binomial of mean 8192 and standard deviation 78.
+        assert!((7800..8600).contains(&edges), "{edges}");
+        assert_eq!(sparse(32).fleet(1).unwrap().graph().edge_count(), 32 * 1024);
+        assert_eq!(sparse(8).to_string(), "n=1024 l=32 speeds=equal rates=uniform graph=sparse-8 load=0.9 b=5");
     }
 }
