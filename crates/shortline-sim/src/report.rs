@@ -162,6 +162,18 @@ pub struct Difference {
     pub mean_response_ratio: Option<Estimate>,
 }
 
+impl Report {
+    /// Takes the means of a policy back, since something that is known besides the run contradicts them, or says better why
+    /// there are none.
+    pub fn withdraw(&mut self, policy: usize, why: String) {
+        let policy = &mut self.policies[policy];
+        (policy.means, policy.bound, policy.ratio_to_bound) = (None, None, None);
+        (policy.converged, policy.why) = (false, Some(why));
+        let name = &policy.policy;
+        self.differences.retain(|difference| difference.a != *name && difference.b != *name);
+    }
+}
+
 impl PolicyReport {
     /// Sets the bound, or why there is none, and the ratio to it. Without means there is nothing to compare, and nothing
     /// is set.

@@ -148,20 +148,21 @@ impl ResponseLaw {
 impl Class {
     /// Expected number of jobs with response times above `t`.
     fn beyond(&self, t: f64) -> f64 {
-        let most = ahead(self.counts.len() - 1, self.slots);
+        let (at_once, waited) = self.counts.split_at((self.slots as usize).min(self.counts.len()));
+        let most = waited.len();
         let x = self.rate * t;
         let c = f64::from(self.slots);
         let alone = (-x).exp();
         // below[n] = P(Poisson(c x) < n), the waiting still going on.
         let below = poisson_below(c * x, most + 1);
         let above = if self.slots > 1 { poisson_above((c - 1.0) * x, most) } else { Vec::new() };
-        let probability = |n: usize| match (n, self.slots) {
-            (0, _) => alone,
-            (n, 1) => below[n + 1],
-            (n, _) => below[n] + (above[n] - x + n as f64 * (c / (c - 1.0)).ln()).exp(),
+        // Of a job that waits for n completions.
+        let probability = |n: usize| match self.slots {
+            1 => below[n + 1],
+            _ => below[n] + (above[n] - x + n as f64 * (c / (c - 1.0)).ln()).exp(),
         };
-        let term = |(found, &count): (usize, &u64)| count as f64 * probability(ahead(found, self.slots));
-        self.counts.iter().enumerate().map(term).sum()
+        let term = |(n, &count): (usize, &u64)| count as f64 * probability(n);
+        at_once.iter().sum::<u64>() as f64 * alone + (1..).zip(waited).map(term).sum::<f64>()
     }
 }
 
@@ -178,8 +179,12 @@ fn poisson_below(x: f64, most: usize) -> Vec<f64> {
     below
 }
 
-/// `ln P(Poisson(x) >= n)` for `n = 0..=most`, summed from the tail in logarithms.
+/// `ln P(Poisson(x) >= n)` for `n = 0..=most`: what is not below, where that is the smaller part; else summed from the tail
+/// in logarithms.
 fn poisson_above(x: f64, most: usize) -> Vec<f64> {
+    if x > most as f64 + 1.0 {
+        return poisson_below(x, most).into_iter().map(|below| (-below).ln_1p()).collect();
+    }
     let end = most + (x + 12.0 * x.sqrt()) as usize + 60;
     let mut log_terms = Vec::with_capacity(end + 1);
     let mut log_term = -x;
@@ -231,7 +236,7 @@ mod tests {
     #[test]
     fn deep_queues_keep_their_precision() {
         // The mean is the integral of P(T > t).
-        for (slots, found) in [(1, 400), (2, 300), (7, 500)] {
+        for (slots, found) in [(1, 400), (2, 300), (7, 500), (1000, 1010)] {
             let mut counts = vec![0; found];
             counts.push(1);
             let class = Class { rate: 1.0, slots, counts };

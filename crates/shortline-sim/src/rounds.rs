@@ -252,7 +252,9 @@ impl Race<'_> {
     fn warm_up(&mut self) -> u64 {
         let mut length = self.plan.warm_up;
         let longest = (LONGEST_WARM_UP * length).max(self.plan.most_events() / self.plan.replications as u64);
+        let r = self.plan.replications as u64;
         loop {
+            self.observer.warming_up(r * length.max(self.plan.least_warm_up.min(longest)));
             self.advance(&vec![length; self.plan.replications]);
             let settled = length >= self.plan.least_warm_up.min(longest)
                 && self.racers.iter().all(|racer| !racer.is_stable() || racer.has_settled(self.plan.error));
@@ -265,6 +267,7 @@ impl Race<'_> {
                 };
                 if warm_up == WarmUp::Settled && self.plan.replications >= CHEAP {
                     length *= 2;
+                    self.observer.warming_up(r * length);
                     self.advance(&vec![length; self.plan.replications]);
                 }
                 self.racers.iter_mut().for_each(|racer| racer.end_warm_up(warm_up));
@@ -286,7 +289,11 @@ impl Race<'_> {
             self.advance(&(0..r).map(target).collect::<Vec<_>>());
             let widest = self.racers.iter().filter(|racer| racer.is_stable()).map(Racer::relative_error);
             let widest = widest.fold(0.0, f64::max);
-            self.observer.round_ended(&Round { counted_events: counted, widest_relative_error: widest });
+            self.observer.round_ended(&Round {
+                counted_events: counted,
+                warm_up_events: r * warm_up,
+                widest_relative_error: widest,
+            });
             if !self.runs_on() || counted >= limit || widest <= error {
                 return;
             }

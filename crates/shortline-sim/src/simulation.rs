@@ -45,6 +45,8 @@ pub enum PerType {
 pub struct Round {
     /// Events counted so far per policy.
     pub counted_events: u64,
+    /// Events of each policy's warm-up, before these.
+    pub warm_up_events: u64,
     /// The largest relative half-width of the policies' mean response times.
     pub widest_relative_error: f64,
 }
@@ -55,7 +57,11 @@ pub trait Observer: Sync {
     fn advanced(&self, events: u64) {
         let _ = events;
     }
-    /// A round ended.
+    /// The warm-up goes on, up to so many events of each policy at least.
+    fn warming_up(&self, events: u64) {
+        let _ = events;
+    }
+    /// A round of measuring ended.
     fn round_ended(&self, round: &Round) {
         let _ = round;
     }

@@ -25,7 +25,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use shortline_core::policy::PolicySpec;
 
 use crate::failure::Failure;
-use crate::{fleet_file, simulate};
+use crate::{fleet_file, load};
 use report::Report;
 
 /// Say what theory knows of a fleet: stability, bounds, guarantee, bottleneck
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     progress.at("reading the fleet file");
     let loaded = fleet_file::load(&args.fleet)?;
     let fleet = match args.load {
-        Some(load) => simulate::at_load(&loaded.fleet, load)?,
+        Some(load) => load::at_load(&loaded.fleet, load)?,
         None => loaded.fleet,
     };
     let report = Report::of(&fleet, &loaded.warnings, &policies, args.all, &progress);

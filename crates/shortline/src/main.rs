@@ -6,6 +6,7 @@ mod digits;
 mod emulate;
 mod failure;
 mod fleet_file;
+mod load;
 mod logging;
 mod replay;
 mod reproduce;

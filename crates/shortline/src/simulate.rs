@@ -5,10 +5,11 @@ mod mean_field;
 mod points;
 mod sweep;
 mod tables;
+mod theory;
 mod trajectory;
 mod watch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shortline_core::Fleet;
@@ -19,7 +20,6 @@ use shortline_sim::{PerType, Simulation, SimulationError};
 use crate::failure::Failure;
 use crate::fleet_file;
 use sweep::Sweep;
-pub(crate) use sweep::at_load;
 use trajectory::Times;
 use watch::Watch;
 pub(crate) use watch::on_interrupt;
@@ -52,7 +52,8 @@ pub(crate) struct Args {
     /// Count exactly so many events per policy (arrivals and departures after the warm-up) instead
     #[arg(long, value_parser = events)]
     events: Option<u64>,
-    /// Stop after so many seconds, converged or not; without means if that is before the end of the warm-up
+    /// Stop so many seconds after the start of the command, converged or not; without means if that is before the end of
+    /// the warm-up
     #[arg(long, value_name = "SECONDS", value_parser = crate::replay::not_negative)]
     time: Option<f64>,
     /// Scale all arrival rates to this offered load
@@ -108,34 +109,40 @@ enum ServiceInstead {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let named = args.policy.as_deref().map(PolicySpec::parse_list).transpose().map_err(Failure::usage)?;
-    let file = open(args)?;
-    let policies = named.unwrap_or_else(|| vec![file.fleet.settings.policy.unwrap_or(PolicySpec::Jfsq)]);
     let watch = Watch::new(args);
+    let named = args.policy.as_deref().map(PolicySpec::parse_list).transpose().map_err(Failure::usage)?;
     let interrupt = on_interrupt(watch.stop.clone())?;
-    let outcome = match &args.trajectory {
-        Some(times) => trajectory::run(args, &file, &policies, times, &watch),
-        None => long_run::run(args, &file, &policies, &watch),
-    };
+    let outcome = simulate(args, named, &watch);
     interrupt.shutdown_background();
     outcome
 }
 
+fn simulate(args: &Args, named: Option<Vec<PolicySpec>>, watch: &Watch) -> Result<(), Failure> {
+    if args.load.is_some() && args.sweep.as_ref().is_some_and(|sweep| sweep.points.iter().any(|p| p.load().is_some())) {
+        return Err(Failure::usage("--load and --sweep load exclude each other"));
+    }
+    let (path, service) = (args.fleet.clone(), args.service);
+    let file = watch.unless_stopped("reading the fleet file", move || open(&path, service));
+    let file = Arc::new(file.ok_or_else(|| watch.nothing_simulated())??);
+    let policies = named.unwrap_or_else(|| vec![file.fleet.settings.policy.unwrap_or(PolicySpec::Jfsq)]);
+    match &args.trajectory {
+        Some(times) => trajectory::run(args, &file, &policies, times, watch),
+        None => long_run::run(args, &file, &policies, watch),
+    }
+}
+
 /// The file's parts, altered as the options ask.
 #[expect(clippy::print_stderr, reason = "the command line talks to its user")]
-fn open(args: &Args) -> Result<Parts, Failure> {
-    let mut file = fleet_file::open_parts(&args.fleet)?;
+fn open(path: &Path, service: Option<ServiceInstead>) -> Result<Parts, Failure> {
+    let mut file = fleet_file::open_parts(path)?;
     let settings = &mut file.fleet.settings;
-    if let Some(ServiceInstead::Exponential) = args.service
+    if let Some(ServiceInstead::Exponential) = service
         && settings.service != Default::default()
     {
         eprintln!(
             "note: --service exponential: sizes are exponential with the file's means, first in first out; its [service] is not used"
         );
         settings.service = Default::default();
-    }
-    if args.load.is_some() && args.sweep.as_ref().is_some_and(|sweep| sweep.points.iter().any(|p| p.load().is_some())) {
-        return Err(Failure::usage("--load and --sweep load exclude each other"));
     }
     Ok(file)
 }

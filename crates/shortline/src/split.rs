@@ -4,16 +4,32 @@ use std::sync::Arc;
 
 use shortline_core::Fleet;
 use shortline_core::policy::PolicySpec;
-use shortline_theory::stability;
+use shortline_theory::{TheoryError, stability};
 
+use crate::digits::short;
 use crate::failure::Failure;
+use crate::load;
 
-/// The fleet with the shares of the flow at its largest load, if one of `policies` divides jobs by them.
+/// The fleet with the shares of the flow at its largest load, if one of `policies` divides jobs by them. Where that flow
+/// is out of reach, with shares that are proved to come close.
 pub(crate) fn with_shares(fleet: Arc<Fleet>, policies: &[PolicySpec]) -> Result<Arc<Fleet>, Failure> {
     if !policies.contains(&PolicySpec::Split) {
         return Ok(fleet);
     }
-    let stability = stability::analyse(&fleet)
-        .map_err(|error| Failure::usage(format!("policy `split` divides jobs by the file's rates: {error}")))?;
-    Ok(Arc::new(stability.shares.give_to(&fleet)))
+    let unknown =
+        |error: TheoryError| Failure::usage(format!("policy `split` divides jobs by the file's rates: {error}"));
+    let shares = match stability::analyse(&fleet) {
+        Ok(found) => found.shares,
+        Err(TheoryError::TooLarge { .. }) => {
+            let bounds = load::bounds(&fleet).map_err(unknown)?;
+            load::note(&format!(
+                "the shares of `split` carry {} times the load, the best ones {} at most",
+                short(bounds.at_least),
+                short(bounds.at_most)
+            ));
+            bounds.shares
+        }
+        Err(error) => return Err(unknown(error)),
+    };
+    Ok(Arc::new(shares.give_to(&fleet)))
 }

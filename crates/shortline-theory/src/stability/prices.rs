@@ -23,6 +23,7 @@ use super::policies::{self, PolicyStability};
 use super::progress::{Observer, Progress};
 use crate::TheoryError;
 use crate::reduced::Reduced;
+use crate::shares::Shares;
 
 /// Edges looked at in all: a few seconds.
 const MOST_VISITS: usize = 200_000_000;
@@ -44,7 +45,9 @@ pub struct LoadFactorBounds {
     pub at_least: f64,
     /// No policy is stable at this factor on the arrival rates, or above.
     pub at_most: f64,
-    reduced: Reduced,
+    /// The shares that prove `at_least`: under them no server is busier than `1 / at_least`. As if there were no work, if
+    /// a job type that arrives is on no server.
+    pub shares: Shares,
 }
 
 /// Bounds on the largest load factor of any fleet, exact or not: for those that [`analyse`](super::analyse) refuses with
@@ -57,8 +60,12 @@ pub struct LoadFactorBounds {
 /// If rates are missing or all 0, or no server holds a job type.
 pub fn load_factor_between(fleet: &Fleet, observer: &mut Observer<'_>) -> Result<LoadFactorBounds, TheoryError> {
     let reduced = Reduced::new(fleet)?;
-    let (at_least, at_most) = if reduced.has_orphans() { (0.0, 0.0) } else { bracket(&reduced, observer) };
-    Ok(LoadFactorBounds { at_least, at_most, reduced })
+    let (at_least, at_most, shares) = if reduced.has_orphans() {
+        (0.0, 0.0, vec![0.0; reduced.graph.edge_count()])
+    } else {
+        bracket(&reduced, observer)
+    };
+    Ok(LoadFactorBounds { at_least, at_most, shares: Shares::new(reduced, &shares) })
 }
 
 impl LoadFactorBounds {
@@ -78,26 +85,31 @@ impl LoadFactorBounds {
     pub fn of_policies(&self, fleet: &Fleet, policies: &[PolicySpec]) -> Vec<PolicyStability> {
         policies
             .iter()
-            .map(|&policy| policies::between(fleet, &self.reduced, (self.at_least, self.at_most), policy))
+            .map(|&policy| policies::between(fleet, self.shares.reduced(), (self.at_least, self.at_most), policy))
             .collect()
     }
 }
 
-/// Lower and upper bound on `s*` of the ports that have work; all of them are on some group.
-fn bracket(reduced: &Reduced, observer: &mut Observer<'_>) -> (f64, f64) {
+/// Lower and upper bound on `s*` of the ports that have work (all of them are on some group), and by edge the shares that
+/// prove the lower one.
+fn bracket(reduced: &Reduced, observer: &mut Observer<'_>) -> (f64, f64, Vec<f64>) {
     let search = Search::new(reduced);
     let mut log_prices = vec![0.0; reduced.groups.len()];
     let (mut at_least, mut at_most) = (0.0_f64, search.dual(&log_prices));
+    let mut best = Vec::new();
     let (mut rounds, mut step) = (FIRST_STAGE, FIRST_STEP);
     let mut visits = 0;
     loop {
         let (shares, prices) = search.stage(&mut log_prices, rounds, step * at_most);
-        at_least = at_least.max(search.primal(&shares));
+        let proved = search.primal(&shares);
+        if proved > at_least {
+            (at_least, best) = (proved, shares);
+        }
         at_most = at_most.min(search.dual(&prices)).min(search.dual(&log_prices));
         observer(Progress { doing: "bounds on the largest load factor", done: rounds, of: None });
         visits += rounds * reduced.graph.edge_count();
         if at_most <= at_least * (1.0 + NARROW) || visits + 2 * rounds * reduced.graph.edge_count() > MOST_VISITS {
-            return (at_least * (1.0 - ROUNDING), at_most * (1.0 + ROUNDING));
+            return (at_least * (1.0 - ROUNDING), at_most * (1.0 + ROUNDING), best);
         }
         (rounds, step) = (2 * rounds, step / std::f64::consts::SQRT_2);
     }
@@ -218,7 +230,8 @@ mod tests {
         {
             let reduced = fleet(seed, ports, groups, degree);
             let exact = linear_program::max_load_factor(&reduced).unwrap().factor;
-            let (at_least, at_most) = bracket(&reduced, &mut |_| ());
+            let (at_least, at_most, shares) = bracket(&reduced, &mut |_| ());
+            assert!((Search::new(&reduced).primal(&shares) / at_least - 1.0).abs() < 1e-9, "the shares prove it");
             let found = format!("seed {seed}: {at_least} <= {exact} <= {at_most}");
             assert!(at_least <= exact * (1.0 + 1e-9) && exact <= at_most * (1.0 + 1e-9), "{found}");
             assert!(at_most <= at_least * 1.02, "{found}");

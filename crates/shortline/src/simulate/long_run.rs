@@ -10,16 +10,16 @@ use shortline_core::Fleet;
 use shortline_core::fleet::Parts;
 use shortline_core::fleet::settings::Overflow;
 use shortline_core::policy::PolicySpec;
-use shortline_sim::{Bound, Observer, PolicyReport, Report, Until};
-use shortline_theory::bounds::{self, GraphBound};
-use shortline_theory::stability;
+use shortline_sim::{Observer, Report, Until};
 
 use super::mean_field::{self, AtRest, Predicted};
 use super::sweep::{self, Point};
+use super::theory::Theory;
 use super::watch::Watch;
 use super::{Args, ServiceInstead, asked, refused, tables};
 use crate::digits::without_noise;
 use crate::failure::Failure;
+use crate::load::Load;
 use crate::split;
 
 /// Events per policy at which a run that does not converge gives up.
@@ -31,25 +31,22 @@ pub(super) struct Simulated {
     /// The load that was asked for.
     pub(super) load: Option<f64>,
     pub(super) report: Report,
+    /// Where theory knows it no better than that.
+    pub(super) offered_between: Option<[f64; 2]>,
+    /// By policy: known to be unstable by theory, not by the run.
+    unstable_by_theory: Vec<bool>,
     /// With `--mean-field`, one per policy.
     pub(super) mean_field: Option<Vec<Predicted<AtRest>>>,
 }
 
 /// Runs every point and prints the reports.
-pub(super) fn run(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Watch) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, file: &Arc<Parts>, policies: &[PolicySpec], watch: &Watch) -> Result<(), Failure> {
     let points = args.sweep.as_ref().map_or(vec![None], |sweep| sweep.points.iter().copied().map(Some).collect());
     let mut csv = args.csv.as_deref().map(tables::CsvFile::create).transpose()?;
     let mut done = Vec::new();
-    for point in &points {
-        let fleet = match point {
-            None => sweep::fleet_of(file.fleet.clone(), args.load)?,
-            Some(point) => point.fleet(file, args.load)?,
-        };
-        let fleet = split::with_shares(Arc::new(fleet), policies)?;
-        let report = simulate(args, &fleet, policies, watch)?;
-        let mean_field = args.mean_field.then(|| mean_field::at_rest(&fleet, policies));
-        let load = point.and_then(Point::load).or(args.load);
-        let simulated = Simulated { point: *point, load, report, mean_field };
+    for &point in &points {
+        let Some(fleet) = set_up(args, file, policies, point, watch) else { break };
+        let simulated = simulate(args, &fleet?, policies, point, watch)?;
         if let Some(csv) = &mut csv {
             csv.write(&simulated)?;
         }
@@ -57,6 +54,9 @@ pub(super) fn run(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Wa
         if watch.is_stopped() {
             break;
         }
+    }
+    if done.is_empty() {
+        return Err(watch.nothing_simulated());
     }
     watch.bar.finish_and_clear();
     warn(args, file, policies, &done, points.len(), watch);
@@ -69,37 +69,86 @@ pub(super) fn run(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Wa
     Ok(())
 }
 
-fn simulate(args: &Args, fleet: &Arc<Fleet>, policies: &[PolicySpec], watch: &Watch) -> Result<Report, Failure> {
+/// The fleet of a point; `None` if the run was stopped before it was ready.
+fn set_up(
+    args: &Args,
+    file: &Arc<Parts>,
+    policies: &[PolicySpec],
+    point: Option<Point>,
+    watch: &Watch,
+) -> Option<Result<Arc<Fleet>, Failure>> {
+    let (file, policies, load) = (Arc::clone(file), policies.to_vec(), args.load);
+    watch.unless_stopped("setting up the fleet", move || {
+        let fleet = match point {
+            None => sweep::fleet_of(file.fleet.clone(), load)?,
+            Some(point) => point.fleet(&file, load)?,
+        };
+        split::with_shares(Arc::new(fleet), &policies)
+    })
+}
+
+/// The run at a point, and what theory says to it.
+fn simulate(
+    args: &Args,
+    fleet: &Arc<Fleet>,
+    policies: &[PolicySpec],
+    point: Option<Point>,
+    watch: &Watch,
+) -> Result<Simulated, Failure> {
     let until = match args.events {
         Some(events) => Until::Events(events),
         None => Until::RelativeError { error: args.relative_error, most_events: MOST_EVENTS },
     };
-    watch.begin(policies.len().max(1));
+    watch.begin(policies.len());
     let mut report = asked(args, fleet, policies).until(until).run_observed(watch).map_err(refused)?;
-    report.offered_load = report.offered_load.or_else(|| stability::offered_load(fleet).ok()).map(without_noise);
-    let graph = GraphBound::new(fleet);
-    for policy in &mut report.policies {
-        let bound = bound(fleet, graph.as_ref().map_err(ToString::to_string), policy);
-        policy.compare_with(bound);
-    }
-    Ok(report)
+    let (offered, unstable_by_theory) = compare(&mut report, fleet, policies, watch);
+    report.offered_load = match offered {
+        Some(Load::Exact(load)) => report.offered_load.or(Some(load)).map(without_noise),
+        _ => report.offered_load.map(without_noise),
+    };
+    Ok(Simulated {
+        point,
+        load: point.and_then(Point::load).or(args.load),
+        offered_between: match offered {
+            Some(Load::Between(low, high)) => Some([low, high].map(without_noise)),
+            _ => None,
+        },
+        unstable_by_theory,
+        mean_field: args.mean_field.then(|| mean_field(fleet, policies, watch)),
+        report,
+    })
 }
 
-/// The largest valid bound; where jobs are lost, the graph bound at the throughput that was measured.
-fn bound(fleet: &Fleet, graph: Result<&GraphBound, String>, policy: &PolicyReport) -> Result<Bound, String> {
-    let Some(means) = &policy.means else { return Err("there are no means to compare".into()) };
-    let named = |bound: bounds::Bound| Bound {
-        kind: bound.kind.name().to_owned(),
-        mean_response_s: without_noise(bound.mean_response_s),
+/// Puts what theory says into the report. Returns the offered load, and which policies theory alone knows to be unstable.
+fn compare(
+    report: &mut Report,
+    fleet: &Arc<Fleet>,
+    policies: &[PolicySpec],
+    watch: &Watch,
+) -> (Option<Load>, Vec<bool>) {
+    let (of, asked, reports) = (Arc::clone(fleet), policies.to_vec(), report.policies.clone());
+    let theory = watch.unless_stopped("computing the bound", move || Theory::of(&of, &asked, &reports));
+    let Some(theory) = theory else {
+        let policies = report.policies.iter_mut();
+        policies.for_each(|policy| policy.compare_with(Err("the run was stopped before its bound was known".into())));
+        return (None, vec![false; report.policies.len()]);
     };
-    let graph = graph?;
-    let others = [bounds::fluid(fleet), bounds::pooled(fleet)].into_iter().flatten();
-    if let Some(bound) = bounds::largest(others.chain([graph.without_losses()])) {
-        return Ok(named(bound));
+    for (policy, bound) in report.policies.iter_mut().zip(theory.bounds) {
+        policy.compare_with(bound);
     }
-    let throughput = means.throughput_per_s.ok_or("no throughput was measured")?;
-    let bound = graph.at(throughput.mean).map_err(|error| error.to_string())?;
-    if bound.is_valid() { Ok(named(bound)) } else { Err(bound.validity.why().to_owned()) }
+    let unstable = theory.unstable.iter().map(Option::is_some).collect();
+    for (i, why) in theory.unstable.into_iter().enumerate() {
+        if let Some(why) = why {
+            report.withdraw(i, why);
+        }
+    }
+    (theory.offered, unstable)
+}
+
+fn mean_field(fleet: &Arc<Fleet>, policies: &[PolicySpec], watch: &Watch) -> Vec<Predicted<AtRest>> {
+    let (of, asked) = (Arc::clone(fleet), policies.to_vec());
+    let found = watch.unless_stopped("computing the mean field", move || mean_field::at_rest(&of, &asked));
+    found.unwrap_or_else(|| policies.iter().map(|_| Predicted::stopped()).collect())
 }
 
 /// A report as JSON, with what the report itself does not show: the point of the sweep, and a `--service`.
@@ -112,6 +161,9 @@ struct Shown<'a> {
     /// `--service`, if it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<&'static str>,
+    /// Where `offered_load` is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offered_load_between: Option<[f64; 2]>,
     #[serde(flatten)]
     report: &'a Report,
 }
@@ -122,6 +174,7 @@ impl<'a> Shown<'a> {
             load: simulated.load,
             degree: simulated.point.and_then(Point::degree),
             service: args.service.map(|ServiceInstead::Exponential| "exponential"),
+            offered_load_between: simulated.offered_between,
             report: &simulated.report,
         }
     }
@@ -146,9 +199,14 @@ fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], 
         (false, _, Some(_)) => "; raise --events",
         (false, _, None) => "",
     };
-    for Simulated { point, report, .. } in done {
+    for Simulated { point, report, unstable_by_theory, .. } in done {
         let at = point.map_or(String::new(), |point| format!(" at {}", point.title()));
-        for policy in report.policies.iter().filter(|policy| !policy.converged && !policy.unstable) {
+        for (policy, &is_known) in report.policies.iter().zip(unstable_by_theory) {
+            if policy.converged || policy.unstable {
+                continue;
+            }
+            // No length of the run is a remedy there.
+            let remedy = if is_known { "" } else { remedy };
             match (&policy.means, &policy.why) {
                 (None, Some(why)) => eprintln!("warning: `{}` has no means{at}: {why}{remedy}", policy.policy),
                 _ => eprintln!("warning: `{}` has not converged{at}{remedy}", policy.policy),
@@ -196,8 +254,12 @@ fn print(args: &Args, policies: &[PolicySpec], done: &[Simulated]) -> Result<(),
         println!("{}", json.map_err(Failure::run)?);
         return Ok(());
     }
-    for Simulated { point, report, mean_field, .. } in done {
-        let load = report.offered_load.map_or("unknown".to_owned(), tables::load);
+    for Simulated { point, report, mean_field, offered_between, .. } in done {
+        let load = match (report.offered_load, offered_between) {
+            (Some(load), _) => tables::load(load),
+            (None, Some([low, high])) => format!("{} to {}", tables::load(*low), tables::load(*high)),
+            (None, None) => "unknown".to_owned(),
+        };
         let point = point.map_or(String::new(), |point| format!(" (sweep: {})", point.title()));
         println!(
             "{}{point}: {} servers, {} job types, {} edges, offered load {load}",

@@ -20,6 +20,13 @@ pub(super) enum Predicted<T> {
     Unknown { why: String },
 }
 
+impl<T> Predicted<T> {
+    /// Nobody waited for it.
+    pub(super) fn stopped() -> Self {
+        Self::Unknown { why: "the run was stopped before it was computed".to_owned() }
+    }
+}
+
 /// The fixed point.
 #[derive(Debug, Serialize)]
 pub(super) struct AtRest {

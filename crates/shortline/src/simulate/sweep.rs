@@ -13,11 +13,11 @@
 use shortline_core::Fleet;
 use shortline_core::fleet::{FleetParts, Names, Parts};
 use shortline_core::graph::{EdgeProbability, Edges, GraphSpec};
-use shortline_theory::stability;
 
 use super::points;
 use crate::digits::exact;
 use crate::failure::Failure;
+use crate::load::{Load, at_load};
 
 /// `--sweep`.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ impl Point {
             Self::Servers(servers) => {
                 let load = match load {
                     Some(load) => load,
-                    None => stability::offered_load(&fleet_of(file.fleet.clone(), None)?).map_err(Failure::usage)?,
+                    None => Load::of(&fleet_of(file.fleet.clone(), None)?).map_err(Failure::usage)?.middle(),
                 };
                 fleet_of(with_servers(file, servers as usize)?, Some(load))
             }
@@ -111,23 +111,6 @@ impl Point {
 
 fn at(what: &str, value: u32, error: impl std::fmt::Display) -> Failure {
     Failure::usage(format!("--sweep {what}, at {value}: {error}"))
-}
-
-/// The fleet with its arrival rates scaled to an offered load.
-pub(crate) fn at_load(fleet: &Fleet, load: f64) -> Result<Fleet, Failure> {
-    if !(load > 0.0 && load.is_finite()) {
-        return Err(Failure::usage(format!("--load is {}, must be positive and finite", exact(load))));
-    }
-    let offered = stability::offered_load(fleet).map_err(Failure::usage)?;
-    if !offered.is_finite() {
-        return Err(Failure::usage(
-            "--load: a job type that arrives is on no server, so that no load can be scaled to",
-        ));
-    }
-    let factor = load / offered;
-    let rates = fleet.job_types().map(|l| fleet.arrival_rate(l).map_or(0.0, |rate| rate * factor)).collect();
-    let sizes = fleet.job_types().map(|l| fleet.size(l)).collect();
-    fleet.with_traffic(rates, sizes).map_err(Failure::usage)
 }
 
 /// The graph with another degree.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use comfy_table::{CellAlignment, Table, presets};
+use shortline_core::Fleet;
 use shortline_core::fleet::Parts;
 use shortline_core::policy::PolicySpec;
 use shortline_sim::{Estimate, Moment, Trajectories, Trajectory};
@@ -50,16 +51,21 @@ impl Times {
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "the command line talks to its user")]
 pub(super) fn run(
     args: &Args,
-    file: &Parts,
+    file: &Arc<Parts>,
     policies: &[PolicySpec],
     times: &Times,
     watch: &Watch,
 ) -> Result<(), Failure> {
-    let fleet = split::with_shares(Arc::new(sweep::fleet_of(file.fleet.clone(), args.load)?), policies)?;
+    let (parts, asked_for, load) = (Arc::clone(file), policies.to_vec(), args.load);
+    let fleet = watch.unless_stopped("setting up the fleet", move || {
+        split::with_shares(Arc::new(sweep::fleet_of(parts.fleet.clone(), load)?), &asked_for)
+    });
+    let fleet = fleet.ok_or_else(|| watch.nothing_simulated())??;
+    watch.begin(policies.len());
     let trajectories = asked(args, &fleet, policies).trajectory(&times.0, args.replications as usize, watch);
     let trajectories = trajectories.map_err(refused)?;
+    let predicted = if args.mean_field { mean_field(&fleet, policies, times, watch) } else { Vec::new() };
     watch.bar.finish_and_clear();
-    let predicted = if args.mean_field { mean_field::in_time(&fleet, policies, &times.0) } else { Vec::new() };
     if let Some(path) = &args.csv {
         let mut text = csv(&trajectories);
         trajectories.trajectories.iter().zip(&predicted).for_each(|(t, predicted)| text += &predicted.csv(&t.policy));
@@ -94,6 +100,12 @@ pub(super) fn run(
         }
     }
     Ok(())
+}
+
+fn mean_field(fleet: &Arc<Fleet>, policies: &[PolicySpec], times: &Times, watch: &Watch) -> Vec<Predicted<InTime>> {
+    let (of, asked, times) = (Arc::clone(fleet), policies.to_vec(), times.clone());
+    let found = watch.unless_stopped("computing the mean field", move || mean_field::in_time(&of, &asked, &times.0));
+    found.unwrap_or_else(|| policies.iter().map(|_| Predicted::stopped()).collect())
 }
 
 /// One row per moment: jobs, and the occupancy of the fleet's server types; of the mean field, if it is given.

@@ -506,3 +506,185 @@ fn a_trajectory_starts_empty_and_fills() {
     assert_refused(&simulate(&fleet, &["--trajectory", "5", "--replications", "1"]), &["--replications"]);
     assert_refused(&simulate(&fleet, &["--replications", "5"]), &["--trajectory"]);
 }
+
+/// A fleet file that never ends keeps the command in its set-up.
+fn reading_for_ever(arguments: &[&str]) -> std::process::Child {
+    let mut command = shortline();
+    command.args(["simulate", "-"]).args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn setting_up_ends_at_the_time_limit_and_at_ctrl_c() {
+    for (arguments, why) in [(["--time", "0.2"], "--time 0.2 was over"), (["--seed", "1"], "interrupted")] {
+        let mut child = reading_for_ever(&arguments);
+        if why == "interrupted" {
+            std::thread::sleep(Duration::from_secs(1));
+            std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        }
+        // Held open, so that reading does not end.
+        let input = child.stdin.take();
+        let start = Instant::now();
+        let output = child.wait_with_output().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+        drop(input);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains(why) && said.contains("while reading the fleet file; nothing was simulated"), "{said}");
+    }
+}
+
+/// From the start of the command: of two seconds to read the file nothing is left for the run.
+#[test]
+fn the_time_to_set_up_counts() {
+    let mut child = reading_for_ever(&["--time", "1.5", "--relative-error", "1e-6", "--json"]);
+    std::thread::sleep(Duration::from_secs(1));
+    let start = Instant::now();
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), TWO_SERVERS.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(start.elapsed() < Duration::from_millis(1400), "{:?}", start.elapsed());
+}
+
+#[test]
+fn what_is_named_twice_is_refused_wherever_it_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", RANDOM_GRAPH);
+    for (list, twice) in [("jsq,jsq", "`jsq` is named twice"), ("jsq-2,random,jsq(2)", "as `jsq-2` and as `jsq(2)`")] {
+        assert_refused(&simulate(&fleet, &["--policy", list]), &[twice]);
+        assert_refused(&simulate(&fleet, &["--trajectory", "5", "--policy", list]), &[twice]);
+        assert_refused(&shortline().arg("check").arg(&fleet).args(["--policy", list]).output().unwrap(), &[twice]);
+    }
+    assert_refused(&simulate(&fleet, &["--sweep", "degree=4,8,4"]), &["4 is there twice"]);
+    assert_refused(&simulate(&fleet, &["--sweep", "load=0.5,0.50"]), &["0.5 is there twice"]);
+    assert_refused(&simulate(&fleet, &["--trajectory", "0,1,1"]), &["1 is there twice"]);
+}
+
+#[test]
+fn numbers_far_out_are_no_rows_of_zeros() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = |rates: [&str; 3]| {
+        let [fast, slow, arrivals] = rates;
+        let text = TWO_SERVERS.replace("rate = 10.0", &format!("rate = {fast}"));
+        let text = text.replace("rate = 1.0", &format!("rate = {slow}"));
+        file(&folder, &format!("{fast}.toml"), &text.replace("rate = 4.0", &format!("rate = {arrivals}")))
+    };
+    let usual = fleet(["10.0", "1.0", "4.0"]);
+    let runs: [(&Path, &[&str], &str); 6] = [
+        (&usual, &["--load", "1e300"], "unstable: +1.1e301 jobs/s"),
+        (&usual, &["--load", "1e-300"], "offered load 1e-300"),
+        (&usual, &["--sweep", "load=1e-200,2e-200"], "(sweep: load 2e-200)"),
+        (&usual, &["--trajectory", "0,1e-100"], " 1e-100 s "),
+        (&fleet(["1e100", "1e98", "4e99"]), &[], "e-100 s"),
+        (&fleet(["1e-98", "1e-99", "4e-99"]), &["--mean-field"], "e98 s"),
+    ];
+    for (fleet, options, wanted) in runs {
+        let short = if options.contains(&"--trajectory") { &[][..] } else { &SHORT };
+        let path = folder.path().join("out.csv");
+        let csv = ["--csv", path.to_str().unwrap()];
+        let text = stdout(fleet, &[options, short, &csv].concat());
+        assert!(text.contains(wanted), "{wanted} in {text}");
+        let both = text + &std::fs::read_to_string(&path).unwrap();
+        assert!(!both.contains(&"0".repeat(16)), "{options:?}: {both}");
+    }
+    for (option, value) in [("--load", "-1e300"), ("--relative-error", "1e300"), ("--sweep", "degree=1e300")] {
+        let output = simulate(&usual, &[option, value]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("1e300") && !stderr(&output).contains("0000"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn what_was_never_seen_is_shown_with_its_limit_and_what_cannot_be_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let lossy = file(&folder, "lossy.toml", RANDOM_GRAPH);
+    let table = stdout(&lossy, &["--load", "0.2", "--events", "100000"]);
+    // 3.69 of 50,000 arrivals.
+    assert!(table.contains("none seen (below 0.0074 %)"), "{table}");
+    let lossless = file(&folder, "lossless.toml", &RANDOM_GRAPH.replace("buffer = 4", ""));
+    let table = stdout(&lossless, &["--load", "0.2", "--events", "100000"]);
+    assert!(table.contains("  0 %  markov"), "{table}");
+    let filling = stdout(&lossy, &["--trajectory", "0,0.1", "--replications", "50"]);
+    // At 0 all servers are empty for certain; later 3.69 of 4 x 50 and 12 x 50 servers.
+    assert!(filling.contains("none seen (below 1.8 %)"), "{filling}");
+    assert!(filling.lines().any(|line| line.contains(" 0 s") && !line.contains("none seen")), "{filling}");
+}
+
+/// 400 job types, each at the speed of its own at either of two server types; too large for the linear program.
+fn per_pair() -> String {
+    let rates: String = (0..200)
+        .flat_map(|l| [("A", 0.5), ("B", 2.0)].map(|(m, rate)| (l, m, rate)))
+        .map(|(l, m, rate)| format!("[[rate]]\njob_type = \"odd-{l}\"\nserver_type = \"{m}\"\nrate = {rate}\n"))
+        .collect();
+    format!(
+        "[graph]\nkind = 'port-degree'\ndegree = 60\nseed = 7\n\
+         [[server_type]]\nname = 'A'\nrate = 2\n[[server_type]]\nname = 'B'\nrate = 0.5\n\
+         [[server]]\nname = 'a'\ncount = 250\ntype = 'A'\n[[server]]\nname = 'b'\ncount = 250\ntype = 'B'\n\
+         [[job_type]]\nname = 'even'\ncount = 200\nrate = 2.0\n[[job_type]]\nname = 'odd'\ncount = 200\nrate = 2.0\n{rates}"
+    )
+}
+
+#[test]
+fn a_load_between_bounds_is_scaled_to_and_split_as_well_as_it_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", &per_pair());
+    let output = simulate(&fleet, &["--load", "0.7", "--policy", "split", "--events", "200000", "--json"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("note: load 0.7 is one between 0.69") && said.contains("the shares of `split` carry 1."),
+        "{said}"
+    );
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["offered_load"], Value::Null);
+    let [low, high] = [0, 1].map(|i| report["offered_load_between"][i].as_f64().unwrap());
+    assert!(0.69 < low && low < 0.7 && 0.7 < high && high < 0.71, "{low} {high}");
+    // M/M/1 queues, none busier than the upper end of the load.
+    let policy = &report["policies"][0];
+    assert!(policy["mean_response_s"]["mean"].as_f64() < Some(1.02 * 0.5 / (1.0 - high)), "{policy:#}");
+    let checked = shortline().arg("check").arg(&fleet).args(["--load", "0.7", "--json"]).output().unwrap();
+    let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let factor = checked["max_load_factor_between"][0].as_f64().unwrap();
+    assert!((factor * 0.7 - 1.0).abs() < 0.02, "{factor}");
+}
+
+/// 0.1 % above what the servers can do.
+#[test]
+fn just_above_the_largest_load_theory_says_what_the_run_cannot_show() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", TWO_SERVERS);
+    let options = ["--load", "1.001", "--policy", "jfsq,jsq", "--time", "1.5"];
+    let output = simulate(&fleet, &[options.as_slice(), &["--json"]].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for policy in report["policies"].as_array().unwrap() {
+        assert_eq!((&policy["unstable"], &policy["converged"]), (&Value::Bool(false), &Value::Bool(false)));
+        assert!(policy.get("mean_response_s").is_none() && policy["bound"].is_null(), "{policy:#}");
+        let why = policy["why"].as_str().unwrap();
+        assert!(why.contains("0.1 % more work arrives") && why.contains("no policy is stable"), "{why}");
+    }
+    assert_eq!(report["differences"], Value::Array(vec![]));
+    let said = stderr(&output);
+    assert!(said.contains("no policy is stable") && !said.contains("raise"), "{said}");
+    // With losses there is a steady state at any load.
+    let lossy = file(&folder, "lossy.toml", &TWO_SERVERS.replace("policy =", "buffer = 3\npolicy ="));
+    let report = json(&lossy, &["--load", "1.001", "--events", "500000"]);
+    assert!(report["policies"][0]["mean_response_s"]["mean"].is_f64(), "{report:#}");
+}
+
+/// One job type is on one server alone, which blind choices overload by 0.1 %; the fleet as a whole is far from full.
+#[test]
+fn a_policy_just_above_its_own_largest_load_is_known_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = TWO_SERVERS.replace("rate = 10.0", "rate = 1.0").replace("rate = 4.0", "rate = 0.702");
+    let text = text.replace(
+        "name = \"b\"\ntype = \"slow\"\nserves = [\"m\"]",
+        "name = \"b\"\ntype = \"slow\"\nserves = [\"m\", \"n\"]",
+    );
+    let fleet = file(&folder, "fleet.toml", &format!("{text}[[job_type]]\nname = \"n\"\nrate = 0.65\n"));
+    let why = |policy| {
+        let report = json(&fleet, &["--policy", policy, "--time", "1"]);
+        report["policies"][0]["why"].as_str().map(str::to_owned)
+    };
+    assert!(why("random").unwrap().starts_with("the policy is unstable (blind shares: `b`"));
+    assert!(why("jsq").is_none_or(|why| !why.contains("unstable")), "jsq is stable there");
+}

@@ -1,0 +1,128 @@
+//! What theory says to a run that is over: the bound on each policy's mean response time, the load where the simulator does
+//! not know it, and whether a policy that was not seen to be unstable is.
+//!
+//! Just above the largest load factor jobs pile up so slowly that no run of reasonable length shows it: the test for
+//! growth finds nothing, and the warm-up does not settle, or seems to. Theory knows the factor. What it says goes into
+//! `why`; `unstable` stays what the run itself showed.
+
+use std::cell::OnceCell;
+
+use shortline_core::fleet::settings::Overflow;
+use shortline_core::policy::PolicySpec;
+use shortline_core::{Fleet, JobTypeId};
+use shortline_sim::{Bound, PolicyReport};
+use shortline_theory::TheoryError;
+use shortline_theory::bounds::{self, GraphBound};
+use shortline_theory::stability::{self, LoadFactorBounds, Stability};
+
+use crate::digits::{exact, short, without_noise};
+use crate::load::{self, Load};
+
+/// What theory says to the policies of a run.
+pub(super) struct Theory {
+    /// The offered load, if it is known.
+    pub(super) offered: Option<Load>,
+    /// By policy: the bound, or why there is none.
+    pub(super) bounds: Vec<Result<Bound, String>>,
+    /// By policy: why it is unstable, where the run showed nothing and theory knows.
+    pub(super) unstable: Vec<Option<String>>,
+}
+
+impl Theory {
+    /// Of these policies, which were simulated with these results.
+    pub(super) fn of(fleet: &Fleet, policies: &[PolicySpec], reports: &[PolicyReport]) -> Self {
+        let graph = GraphBound::new(fleet).map_err(|error| error.to_string());
+        let may_be_stable = graph.as_ref().map_or(true, |graph| graph.without_losses().mean_response_s.is_finite());
+        let known = OnceCell::new();
+        let judge = |(&policy, report): (&PolicySpec, &PolicyReport)| {
+            // Where the run has means and the load can be carried there is nothing to explain.
+            let is_open = !report.unstable && (report.means.is_none() || !may_be_stable);
+            (is_open && keeps_all_jobs(fleet, policy)).then(|| why_unstable(fleet, policy, &known)).flatten()
+        };
+        Self {
+            offered: Load::of(fleet).ok(),
+            bounds: reports.iter().map(|report| bound(fleet, graph.as_ref().map_err(Clone::clone), report)).collect(),
+            unstable: policies.iter().zip(reports).map(judge).collect(),
+        }
+    }
+}
+
+/// The largest valid bound; where jobs are lost, the graph bound at the throughput that was measured.
+fn bound(fleet: &Fleet, graph: Result<&GraphBound, String>, policy: &PolicyReport) -> Result<Bound, String> {
+    let Some(means) = &policy.means else { return Err("there are no means to compare".into()) };
+    let named = |bound: bounds::Bound| Bound {
+        kind: bound.kind.name().to_owned(),
+        mean_response_s: without_noise(bound.mean_response_s),
+    };
+    let graph = graph?;
+    let others = [bounds::fluid(fleet), bounds::pooled(fleet)].into_iter().flatten();
+    if let Some(bound) = bounds::largest(others.chain([graph.without_losses()])) {
+        return Ok(named(bound));
+    }
+    let throughput = means.throughput_per_s.ok_or("no throughput was measured")?;
+    let bound = graph.at(throughput.mean).map_err(|error| error.to_string())?;
+    if bound.is_valid() { Ok(named(bound)) } else { Err(bound.validity.why().to_owned()) }
+}
+
+/// Whether jobs that cannot be served pile up: none is refused and none gives up.
+fn keeps_all_jobs(fleet: &Fleet, policy: PolicySpec) -> bool {
+    let is_orphan = |l: JobTypeId| fleet.arrival_rate(l) > Some(0.0) && fleet.graph().degree(l.index()) == 0;
+    let lines = &fleet.settings().lines;
+    let has_lines = policy == PolicySpec::Central || fleet.settings().overflow == Overflow::Wait;
+    let keeps = if has_lines {
+        lines.size.is_none() && lines.timeout_s.is_none()
+    } else {
+        fleet.servers().all(|r| fleet.buffer(r).is_none())
+    };
+    keeps && !fleet.job_types().any(is_orphan)
+}
+
+/// The largest load factor, as far as it can be computed.
+enum Known {
+    Exactly(Box<Stability>),
+    Between(Box<LoadFactorBounds>),
+    Nothing,
+}
+
+impl Known {
+    fn of(fleet: &Fleet) -> Self {
+        match stability::analyse(fleet) {
+            Ok(found) => Self::Exactly(Box::new(found)),
+            Err(TheoryError::TooLarge { .. }) => {
+                load::bounds(fleet).map_or(Self::Nothing, |bounds| Self::Between(Box::new(bounds)))
+            }
+            Err(_) => Self::Nothing,
+        }
+    }
+}
+
+/// Why the policy is unstable, if theory knows that it is.
+fn why_unstable(fleet: &Fleet, policy: PolicySpec, known: &OnceCell<Known>) -> Option<String> {
+    const UNSEEN: &str = "jobs pile up, too slowly for this run to show it";
+    match known.get_or_init(|| Known::of(fleet)) {
+        Known::Exactly(found) if !found.is_stable() => Some(format!("{}: {UNSEEN}", no_policy(found.max_load_factor))),
+        Known::Between(bounds) if bounds.is_stable() == Some(false) => {
+            Some(format!("{}: {UNSEEN}", no_policy(bounds.at_most)))
+        }
+        // What is known of single policies is known of unbounded servers, without lines in front.
+        Known::Exactly(found)
+            if fleet.servers().all(|r| fleet.buffer(r).is_none()) && policy != PolicySpec::Central =>
+        {
+            let found = found.of_policies(fleet, &[policy], &mut |_| ()).pop()?;
+            (found.stable == Some(false)).then(|| format!("the policy is unstable ({}): {UNSEEN}", found.why))
+        }
+        _ => None,
+    }
+}
+
+/// That no policy is stable, `max_load_factor` being 1 at most.
+fn no_policy(max_load_factor: f64) -> String {
+    let more = 100.0 * (1.0 / max_load_factor - 1.0);
+    let arrives = if more > 1e-10 {
+        format!("{} % more work arrives than the fleet can do", short(more))
+    } else {
+        "as much work arrives as the fleet can do".to_owned()
+    };
+    let factor = exact(without_noise(max_load_factor));
+    format!("{arrives} (largest load factor {factor}), so that no policy is stable")
+}
