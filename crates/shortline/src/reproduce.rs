@@ -10,6 +10,7 @@
 //! | `table.rs`, `figure.rs`, `page.rs` | CSV, SVG and markdown |
 
 mod buffers;
+mod collapse;
 mod experiment;
 mod figure;
 mod guarantee;
@@ -22,6 +23,7 @@ mod measure;
 mod number;
 mod optimality_in_load;
 mod optimality_in_n;
+mod order_only;
 mod page;
 mod papers;
 mod regimes;

@@ -17,7 +17,7 @@ use super::figure::Figure;
 use super::number::{Data, Found};
 use super::table::Table;
 use super::verdict::{Answer, Verdict, worst};
-use super::{buffers, guarantee, homogeneous, optimality_in_load, optimality_in_n, regimes};
+use super::{buffers, collapse, guarantee, homogeneous, optimality_in_load, optimality_in_n, order_only, regimes};
 use crate::failure::Failure;
 
 /// All experiments, in the order of the list.
@@ -26,8 +26,10 @@ pub(crate) const ALL: &[&dyn Experiment] = &[
     &optimality_in_load::OptimalityInLoad,
     &buffers::Buffers,
     &regimes::Regimes,
+    &collapse::Collapse,
     &homogeneous::Homogeneous,
     &guarantee::Guarantee,
+    &order_only::OrderOnly,
 ];
 
 /// How thorough.

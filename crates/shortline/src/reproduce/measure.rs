@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use shortline_core::Fleet;
 use shortline_core::policy::PolicySpec;
-use shortline_sim::{Estimate, Means, PerType, Simulation, Until};
+use shortline_sim::{Estimate, Means, PerType, Report, Simulation, Until};
 use shortline_theory::bounds::FluidBound;
 use shortline_theory::{Model, TheoryError};
 
@@ -54,9 +54,17 @@ pub(crate) fn simulate(
     precision: Precision,
     context: &Context<'_>,
 ) -> Result<Found, Failure> {
+    numbers(fleet, &simulation(fleet, precision, context).policy(policy).run_observed(context).map_err(Failure::run)?)
+}
+
+/// A simulation without policies yet.
+pub(crate) fn simulation(fleet: &Arc<Fleet>, precision: Precision, context: &Context<'_>) -> Simulation {
     let until = Until::RelativeError { error: precision.relative_error, most_events: precision.most_events };
-    let simulation = Simulation::new(fleet).policy(policy).seed(context.own_seed).threads(1).per_type(PerType::Top(0));
-    let report = simulation.until(until).run_observed(context).map_err(Failure::run)?;
+    Simulation::new(fleet).seed(context.own_seed).threads(1).per_type(PerType::Top(0)).until(until)
+}
+
+/// What the report says of its first policy.
+pub(crate) fn numbers(fleet: &Fleet, report: &Report) -> Result<Found, Failure> {
     let policy = &report.policies[0];
     let mut found = Found::default();
     found.set("degree", Some(Number::exact(report.edges as f64 / report.job_types as f64)));

@@ -134,12 +134,15 @@ impl Case {
 
     fn sizes(self, scale: Scale) -> Vec<u32> {
         let sampled = matches!(self.rule, Rule::OverSlack | Rule::Fixed(PolicySpec::JsqD(_)));
-        let most = if self.a >= SLOWDOWN {
-            scale.pick(128, 512)
-        } else if sampled || self.graph == Graph::Dense || self.a >= SUPER {
-            8192
-        } else {
-            32_768
+        if scale == Scale::Quick && self.rule == SQRT_LOG {
+            return vec![32, 64, 128];
+        }
+        let most = match self {
+            _ if self.a >= SLOWDOWN => scale.pick(128, 512),
+            // A job looks at some hundred servers.
+            _ if self.rule == SQRT_LOG => 2048,
+            _ if sampled || self.graph == Graph::Dense || self.a >= SUPER => 8192,
+            _ => 32_768,
         };
         sizes(scale).into_iter().filter(|&n| n <= most).collect()
     }
@@ -178,14 +181,15 @@ fn sizes(scale: Scale) -> Vec<u32> {
     scale.pick(vec![32, 128, 512], vec![32, 128, 512, 2048, 8192, 32_768])
 }
 
-/// The quick run leaves out most of what is slow: loads close to 1.
+/// Left out is what no claim is about and is slow: beyond the Halfin-Whitt line many choices, and in a quick run most else.
 fn cases(scale: Scale) -> Vec<Case> {
     let aware = EXPONENTS.into_iter().flat_map(|a| SPEED_AWARE.map(|policy| Case::aware(a, policy)));
     let equal = EXPONENTS.into_iter().flat_map(|a| BLIND.map(|rule| Case::equal(a, rule)));
     let line = lines().filter(|case| *case != Case::equal(HALFIN_WHITT, JSQ));
     let kept = |case: &Case| {
         let shortest = [JSQ, Rule::Fixed(PolicySpec::Jfsq)].contains(&case.rule);
-        scale == Scale::Full || case.a <= HALFIN_WHITT || shortest
+        let many = [SQRT_LOG, Rule::OverSlack].contains(&case.rule);
+        case.a <= HALFIN_WHITT || shortest || (scale == Scale::Full && !many)
     };
     aware.chain(equal).filter(kept).chain(line).collect()
 }
@@ -200,14 +204,15 @@ fn tolerance(scale: Scale) -> f64 {
     scale.pick(0.15, 0.05)
 }
 
-/// At `a = 1` the fleet forgets so slowly that more would take hours.
+/// Less where a run takes long: close to 1 the fleet forgets slowly, many choices take long each.
 fn precision(scale: Scale, case: Case) -> Precision {
-    let relative_error = match case.a {
-        a if a >= SLOWDOWN => scale.pick(0.1, 0.03),
-        a if a >= SUPER => scale.pick(0.05, 0.01),
-        _ => scale.pick(0.02, 0.003),
+    let (relative_error, most_events) = match case.a {
+        a if a >= SLOWDOWN => (scale.pick(0.1, 0.03), scale.pick(2_000_000, 200_000_000)),
+        a if a >= SUPER => (scale.pick(0.05, 0.01), scale.pick(2_000_000, 200_000_000)),
+        _ if case.rule == SQRT_LOG => (scale.pick(0.05, 0.01), scale.pick(1_000_000, 4_000_000)),
+        _ => (scale.pick(0.02, 0.003), scale.pick(2_000_000, 200_000_000)),
     };
-    Precision { relative_error, most_events: scale.pick(3_000_000, 400_000_000) }
+    Precision { relative_error, most_events }
 }
 
 fn guarantee_key(a: f64, servers: u32) -> String {
@@ -277,8 +282,11 @@ impl Experiment for Regimes {
 
 fn cost(case: Case, servers: u32) -> f64 {
     let n = f64::from(servers);
-    let sampled = if matches!(case.rule, Rule::OverSlack | Rule::Fixed(PolicySpec::JsqD(_))) { 3.0 } else { 1.0 };
-    sampled * n.powf(2.0 * case.a - 1.0).max(1.0) + n / 2048.0
+    let choices = match case.rule {
+        Rule::OverSlack | Rule::Fixed(PolicySpec::JsqD(_)) => f64::from(case.choices(servers)),
+        Rule::Fixed(_) => 0.0,
+    };
+    (1.0 + choices) * n.powf(2.0 * case.a - 1.0).max(1.0) + n / 2048.0
 }
 
 fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
