@@ -10,6 +10,7 @@
 //! | `table.rs`, `figure.rs`, `page.rs` | CSV, SVG and markdown |
 
 mod buffers;
+mod connectivity;
 mod experiment;
 mod figure;
 mod guarantee;

@@ -17,7 +17,9 @@ use super::figure::Figure;
 use super::number::{Data, Found};
 use super::table::Table;
 use super::verdict::{Answer, Verdict, worst};
-use super::{buffers, guarantee, homogeneous, optimality_in_load, optimality_in_n, proportional_sparsity};
+use super::{
+    buffers, connectivity, guarantee, homogeneous, optimality_in_load, optimality_in_n, proportional_sparsity,
+};
 use crate::failure::Failure;
 
 /// All experiments, in the order of the list.
@@ -25,6 +27,7 @@ pub(crate) const ALL: &[&dyn Experiment] = &[
     &optimality_in_n::OptimalityInN,
     &optimality_in_load::OptimalityInLoad,
     &buffers::Buffers,
+    &connectivity::Connected,
     &homogeneous::Homogeneous,
     &proportional_sparsity::ProportionalSparsity,
     &guarantee::Guarantee,
