@@ -4,13 +4,14 @@
 //! |---|---|
 //! | `experiment.rs` | what is an experiment, and which are there? |
 //! | `optimality_in_n.rs`, ... | one experiment each: points, tables, figures, verdicts |
-//! | `papers.rs`, `measure.rs` | the papers' fleets; one policy simulated on one of them |
+//! | `papers.rs`, `measure.rs`, `occupancy.rs` | the papers' fleets; one policy simulated on one of them: times, levels |
 //! | `run.rs`, `ledger.rs` | the points on several threads, each kept as soon as it is done |
 //! | `number.rs`, `judge.rs`, `verdict.rs` | numbers with intervals, and what they say about a claim |
 //! | `table.rs`, `figure.rs`, `page.rs` | CSV, SVG and markdown |
 
 mod buffers;
 mod collapse;
+mod connectivity;
 mod experiment;
 mod figure;
 mod guarantee;
@@ -21,11 +22,13 @@ mod ledger;
 mod made_data;
 mod measure;
 mod number;
+mod occupancy;
 mod optimality_in_load;
 mod optimality_in_n;
 mod order_only;
 mod page;
 mod papers;
+mod proportional_sparsity;
 mod regimes;
 mod run;
 mod table;

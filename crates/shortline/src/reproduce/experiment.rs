@@ -17,7 +17,10 @@ use super::figure::Figure;
 use super::number::{Data, Found};
 use super::table::Table;
 use super::verdict::{Answer, Verdict, worst};
-use super::{buffers, collapse, guarantee, homogeneous, optimality_in_load, optimality_in_n, order_only, regimes};
+use super::{
+    buffers, collapse, connectivity, guarantee, homogeneous, optimality_in_load, optimality_in_n, order_only,
+    proportional_sparsity, regimes,
+};
 use crate::failure::Failure;
 
 /// All experiments, in the order of the list.
@@ -27,7 +30,9 @@ pub(crate) const ALL: &[&dyn Experiment] = &[
     &buffers::Buffers,
     &regimes::Regimes,
     &collapse::Collapse,
+    &connectivity::Connected,
     &homogeneous::Homogeneous,
+    &proportional_sparsity::ProportionalSparsity,
     &guarantee::Guarantee,
     &order_only::OrderOnly,
 ];
