@@ -40,6 +40,6 @@ mod watch;
 pub use error::SimulationError;
 pub use estimate::Estimate;
 pub use growth::FALSE_ALARM_PER_LOOK;
-pub use report::{Bound, Difference, Engine, JobTypeReport, Means, PolicyReport, Report, ServerTypeReport};
+pub use report::{Bound, CdfPoint, Difference, Engine, JobTypeReport, Means, PolicyReport, Report, ServerTypeReport};
 pub use simulation::{Observer, PerType, Round, Simulation, Unobserved, Until};
 pub use trajectory::{Moment, MomentOfType, Trajectories, Trajectory};

@@ -34,7 +34,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::simulate::on_interrupt;
 use experiment::{ALL, Experiment, Findings, Scale};
-use ledger::{Ledger, Settings};
+use ledger::Settings;
 use run::{How, Outcome};
 use verdict::Answer;
 
@@ -148,7 +148,7 @@ fn reproduce(experiment: &dyn Experiment, args: &Args, stop: &AtomicBool) -> Res
         scale: scale.name().to_owned(),
         seed: args.seed,
     };
-    let (mut ledger, found) = Ledger::open(&folder, settings)?;
+    let (mut ledger, found) = ledger::open(&folder, settings)?;
     let bar = progress_bar(about.name);
     let threads = args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let how = How { seed: args.seed, threads, stop, bar: &bar };

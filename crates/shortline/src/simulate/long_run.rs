@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shortline_core::Fleet;
 use shortline_core::fleet::Parts;
@@ -14,6 +14,7 @@ use shortline_sim::{Bound, Observer, PolicyReport, Report, Until};
 use shortline_theory::bounds::{self, GraphBound};
 use shortline_theory::stability;
 
+use super::kept::Kept;
 use super::mean_field::{self, AtRest, Predicted};
 use super::sweep::{self, Point};
 use super::watch::Watch;
@@ -35,24 +36,40 @@ pub(super) struct Simulated {
     pub(super) mean_field: Option<Vec<Predicted<AtRest>>>,
 }
 
+impl Simulated {
+    /// Reads what [`json`] wrote.
+    pub(super) fn from_json(point: Option<Point>, load: Option<f64>, json: &Value) -> Result<Self, Failure> {
+        let unread = |error: serde_json::Error| Failure::run(format!("a kept point cannot be read: {error}"));
+        let predicted = json["policies"].as_array().into_iter().flatten().filter_map(|policy| policy.get("mean_field"));
+        let predicted: Vec<Predicted<AtRest>> =
+            predicted.map(Predicted::deserialize).collect::<Result<_, _>>().map_err(unread)?;
+        let mean_field = (!predicted.is_empty()).then_some(predicted);
+        Ok(Self { point, load, report: Report::deserialize(json).map_err(unread)?, mean_field })
+    }
+
+    fn has_converged(&self) -> bool {
+        self.report.policies.iter().all(|policy| policy.converged)
+    }
+}
+
 /// Runs every point and prints the reports.
 pub(super) fn run(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Watch) -> Result<(), Failure> {
     let points = args.sweep.as_ref().map_or(vec![None], |sweep| sweep.points.iter().copied().map(Some).collect());
-    let mut csv = args.csv.as_deref().map(tables::CsvFile::create).transpose()?;
+    let mut kept = Kept::open(args, file, policies)?;
     let mut done = Vec::new();
-    for point in &points {
-        let fleet = match point {
-            None => sweep::fleet_of(file.fleet.clone(), args.load)?,
-            Some(point) => point.fleet(file, args.load)?,
-        };
-        let fleet = split::with_shares(Arc::new(fleet), policies)?;
-        let report = simulate(args, &fleet, policies, watch)?;
-        let mean_field = args.mean_field.then(|| mean_field::at_rest(&fleet, policies));
+    for &point in &points {
         let load = point.and_then(Point::load).or(args.load);
-        let simulated = Simulated { point: *point, load, report, mean_field };
-        if let Some(csv) = &mut csv {
-            csv.write(&simulated)?;
-        }
+        let simulated = match kept.found(point, load)? {
+            Some(found) => found,
+            None => {
+                let simulated = simulate_point(args, file, policies, point, watch)?;
+                if !watch.is_stopped() || simulated.has_converged() {
+                    kept.add(point, || json(args, &simulated))?;
+                }
+                simulated
+            }
+        };
+        kept.write_rows(&simulated)?;
         done.push(simulated);
         if watch.is_stopped() {
             break;
@@ -61,12 +78,29 @@ pub(super) fn run(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Wa
     watch.bar.finish_and_clear();
     warn(args, file, policies, &done, points.len(), watch);
     print(args, policies, &done)?;
-    let mut policies = done.iter().flat_map(|point| &point.report.policies);
-    let all = done.len() == points.len() && policies.all(|policy| policy.converged);
+    let all = done.len() == points.len() && done.iter().all(Simulated::has_converged);
     if args.strict && !all {
         return Err(Failure::run("a policy is unstable or has not converged, and --strict was asked for"));
     }
     Ok(())
+}
+
+/// The fleet at a point of the sweep, or the only one, simulated.
+fn simulate_point(
+    args: &Args,
+    file: &Parts,
+    policies: &[PolicySpec],
+    point: Option<Point>,
+    watch: &Watch,
+) -> Result<Simulated, Failure> {
+    let fleet = match point {
+        None => sweep::fleet_of(file.fleet.clone(), args.load)?,
+        Some(point) => point.fleet(file, args.load)?,
+    };
+    let fleet = split::with_shares(Arc::new(fleet), policies)?;
+    let report = simulate(args, &fleet, policies, watch)?;
+    let mean_field = args.mean_field.then(|| mean_field::at_rest(&fleet, policies));
+    Ok(Simulated { point, load: point.and_then(Point::load).or(args.load), report, mean_field })
 }
 
 fn simulate(args: &Args, fleet: &Arc<Fleet>, policies: &[PolicySpec], watch: &Watch) -> Result<Report, Failure> {
@@ -127,14 +161,17 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// The report as JSON, with what the mean field says.
+fn json(args: &Args, simulated: &Simulated) -> Result<Value, Failure> {
+    let mut shown = serde_json::to_value(Shown::new(args, simulated)).map_err(Failure::run)?;
+    mean_field::insert(&mut shown, "policies", simulated.mean_field.as_deref().unwrap_or_default())?;
+    Ok(shown)
+}
+
 /// The reports as JSON, with what the mean field says.
 fn with_mean_field(args: &Args, done: &[Simulated]) -> Result<Value, Failure> {
-    let shown = |simulated: &Simulated| {
-        let mut shown = serde_json::to_value(Shown::new(args, simulated)).map_err(Failure::run)?;
-        mean_field::insert(&mut shown, "policies", simulated.mean_field.as_deref().unwrap_or_default())?;
-        Ok(shown)
-    };
-    if args.sweep.is_none() { shown(&done[0]) } else { done.iter().map(shown).collect() }
+    let json = |simulated: &Simulated| json(args, simulated);
+    if args.sweep.is_none() { json(&done[0]) } else { done.iter().map(json).collect() }
 }
 
 /// Says on standard error what is to be known before the figures are believed.
