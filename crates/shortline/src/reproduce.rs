@@ -7,11 +7,10 @@
 //! | `papers.rs`, `measure.rs` | the papers' fleets; one policy simulated on one of them |
 //! | `run.rs`, `ledger.rs` | the points on several threads, each kept as soon as it is done |
 //! | `number.rs`, `judge.rs`, `verdict.rs` | numbers with intervals, and what they say about a claim |
-//! | `table.rs`, `figure.rs`, `page.rs` | CSV, SVG and markdown |
+//! | `table.rs`, [`figure`], `page.rs` | CSV, SVG and markdown |
 
 mod buffers;
 mod experiment;
-mod figure;
 mod judge;
 mod ledger;
 mod measure;
@@ -32,6 +31,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::figure;
 use crate::simulate::on_interrupt;
 use experiment::{ALL, Experiment, Findings, Scale};
 use ledger::Settings;

@@ -12,7 +12,7 @@ use plotters::element::ComposedElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::number::{Number, plain};
+use crate::number::{Number, plain};
 use crate::failure::Failure;
 
 /// Pixels of a panel.
