@@ -14,7 +14,7 @@
 //!
 //! Measured coverage is in `benches/README.md`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Fewest observations whose skewness says more than it disturbs: with 8 of a normal law the corrected interval is a
@@ -22,7 +22,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 const FEWEST_FOR_SKEWNESS: usize = 16;
 
 /// A mean with its 95 % confidence interval.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Estimate {
     /// The mean, its bias removed by the jackknife.
     pub mean: f64,

@@ -69,6 +69,11 @@ impl Histogram {
 }
 
 impl Histogram {
+    /// How many times were counted.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
     /// How many times exceed `t`, interpolated like a quantile.
     pub(crate) fn beyond(&self, t: f64) -> f64 {
         let at = bucket(t);

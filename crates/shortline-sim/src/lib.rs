@@ -43,7 +43,7 @@ pub use error::SimulationError;
 pub use estimate::Estimate;
 pub use growth::FALSE_ALARM_PER_LOOK;
 pub use report::{
-    Bound, Difference, Engine, IdleServers, JobTypeReport, Means, PolicyReport, Report, ServerTypeReport,
+    Bound, CdfPoint, Difference, Engine, IdleServers, JobTypeReport, Means, PolicyReport, Report, ServerTypeReport,
 };
 pub use simulation::{Observer, PerType, Round, Simulation, Unobserved, Until};
 pub use trajectory::{Moment, MomentOfType, Trajectories, Trajectory};

@@ -7,12 +7,17 @@ use shortline_core::{JobTypeId, ServerTypeId};
 use crate::estimate::{Estimate, Ratio};
 use crate::model::Model;
 use crate::record::{Law, Record, Times, TypeTally};
-use crate::report::{IdleServers, JobTypeReport, Means, ServerTypeReport};
+use crate::report::{CdfPoint, IdleServers, JobTypeReport, Means, ServerTypeReport};
 
 /// Longest list of occupancies.
 const MOST_LEVELS: usize = 64;
 /// Occupancies below this end the list.
 const LEAST_OCCUPANCY: f64 = 1e-7;
+/// Where the law of the response times is shown: at about these shares.
+const CDF_SHARES: [f64; 25] = [
+    0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9,
+    0.95, 0.98, 0.99, 0.995, 0.999,
+];
 
 /// The two sides of one replication's mean response time: accepted jobs, arrival to completion.
 pub(crate) fn response_parts(record: &Record) -> (f64, f64) {
@@ -55,6 +60,7 @@ pub(crate) fn means(model: &Model, records: &[Record], fates: Fates, job_types: 
         p50_response_s: quantiles.estimate(0.5),
         p95_response_s: quantiles.estimate(0.95),
         p99_response_s: quantiles.estimate(0.99),
+        response_cdf: quantiles.cdf(),
         blocking_probability: per_arrival(|t| t.blocked, fates.blocked),
         reneged_probability: per_arrival(|t| t.reneged, fates.reneged),
         throughput_per_s: not_negative(ratio(records, |record| {
@@ -136,6 +142,20 @@ impl Quantiles {
         not_negative(Estimate::jackknife(self.without.len(), |left_out| match left_out {
             None => quantile_s(&self.all),
             Some(i) => quantile_s(&self.without[i]),
+        }))
+    }
+
+    /// Shares, estimated at the times that all replications together give for [`CDF_SHARES`].
+    fn cdf(&self) -> Vec<CdfPoint> {
+        let times = CDF_SHARES.iter().filter_map(|&q| Some(self.all.as_ref()?.quantile_s(q)));
+        times.filter(|time_s| time_s.is_finite()).map(|time_s| CdfPoint { time_s, share: self.share(time_s) }).collect()
+    }
+
+    fn share(&self, time_s: f64) -> Option<Estimate> {
+        let share = |law: &Option<Law>| law.as_ref().map_or(f64::NAN, |law| law.share_within(time_s));
+        probability(Estimate::jackknife(self.without.len(), |left_out| match left_out {
+            None => share(&self.all),
+            Some(i) => share(&self.without[i]),
         }))
     }
 }

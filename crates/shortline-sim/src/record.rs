@@ -100,4 +100,12 @@ impl Law {
         }
         .unwrap_or(f64::NAN)
     }
+
+    /// The share of the jobs whose time is at most `t`; not a number without jobs.
+    pub(crate) fn share_within(&self, t: f64) -> f64 {
+        match self {
+            Self::Counted(law) => law.share_within(t),
+            Self::Measured(law) => 1.0 - law.responses.beyond(t) / law.responses.total() as f64,
+        }
+    }
 }

@@ -2,13 +2,16 @@
 //!
 //! Times in seconds, rates in 1/s. Every mean has its 95 % interval; what could not be estimated (no job was accepted,
 //! say) is `null`. A policy that is unstable, or was stopped in its warm-up, has no means, and `why` says which it is.
+//! A report that was written as JSON reads back as it was.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use crate::estimate::Estimate;
 
 /// A simulation of one fleet.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Its name.
     pub fleet: String,
@@ -28,14 +31,14 @@ pub struct Report {
 }
 
 /// One policy.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PolicyReport {
     /// Its name.
     pub policy: String,
     /// The engine that simulated it.
     pub engine: Engine,
     /// Why this engine.
-    pub engine_why: &'static str,
+    pub engine_why: Cow<'static, str>,
     /// The number of jobs grows without end.
     pub unstable: bool,
     /// The growth of the replications that grow, in the mean, if unstable.
@@ -73,7 +76,7 @@ pub struct PolicyReport {
 }
 
 /// Which engine simulated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
     /// The uniformised Markov chain, driving the dispatcher.
@@ -83,7 +86,7 @@ pub enum Engine {
 }
 
 /// The estimates of a policy.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Means {
     /// Arrival to completion, accepted jobs.
     pub mean_response_s: Option<Estimate>,
@@ -101,6 +104,8 @@ pub struct Means {
     pub p95_response_s: Option<Estimate>,
     /// 99 % of the response times are below.
     pub p99_response_s: Option<Estimate>,
+    /// The law of the response times, at about two dozen of them, ascending; empty if no job was accepted.
+    pub response_cdf: Vec<CdfPoint>,
     /// Share of the arrivals that found no place.
     pub blocking_probability: Option<Estimate>,
     /// Share of the arrivals that gave up waiting in front.
@@ -117,7 +122,7 @@ pub struct Means {
 }
 
 /// The law of the number of idle servers among the fastest.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct IdleServers {
     /// Number of server types that count, the fastest ones.
     pub server_types: usize,
@@ -129,8 +134,17 @@ pub struct IdleServers {
     pub at_least: Vec<Estimate>,
 }
 
+/// A point of the law of the response times.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CdfPoint {
+    /// A response time.
+    pub time_s: f64,
+    /// Share of the accepted jobs whose response time is not longer.
+    pub share: Option<Estimate>,
+}
+
 /// One job type.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobTypeReport {
     /// Its name.
     pub name: String,
@@ -143,7 +157,7 @@ pub struct JobTypeReport {
 }
 
 /// One server type.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServerTypeReport {
     /// Its name.
     pub name: String,
@@ -159,7 +173,7 @@ pub struct ServerTypeReport {
 }
 
 /// A proven lower bound on the mean response time.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bound {
     /// Which one.
     pub kind: String,
@@ -168,7 +182,7 @@ pub struct Bound {
 }
 
 /// Two policies on the same ticks.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Difference {
     /// One policy.
     pub a: String,

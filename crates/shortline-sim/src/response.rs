@@ -130,8 +130,7 @@ impl ResponseLaw {
         if jobs == 0.0 {
             return None;
         }
-        let at_servers = |t: f64| self.classes.iter().map(|class| class.beyond(t)).sum::<f64>();
-        let beyond = |t: f64| (self.front.responses.beyond(t) + at_servers(t)) / jobs;
+        let beyond = |t: f64| self.beyond(t) / jobs;
         let mut high = (self.waiting_sum_s() + self.service_sum_s()) / jobs;
         while beyond(high) > 1.0 - q {
             high *= 2.0;
@@ -142,6 +141,16 @@ impl ResponseLaw {
             if beyond(middle) > 1.0 - q { low = middle } else { high = middle }
         }
         Some(0.5 * (low + high))
+    }
+
+    /// The share of the jobs whose time is at most `t`; not a number without jobs.
+    pub(crate) fn share_within(&self, t: f64) -> f64 {
+        1.0 - self.beyond(t) / self.jobs() as f64
+    }
+
+    /// Expected number of jobs with response times above `t`.
+    fn beyond(&self, t: f64) -> f64 {
+        self.front.responses.beyond(t) + self.classes.iter().map(|class| class.beyond(t)).sum::<f64>()
     }
 }
 
@@ -231,6 +240,15 @@ mod tests {
             let exact = 2.0 * (-t).exp() - (-2.0 * t).exp();
             assert!((class.beyond(t) / exact - 1.0).abs() < 1e-12, "at {t}");
         }
+    }
+
+    #[test]
+    fn a_quantile_is_the_time_that_its_share_is_within() {
+        let law = law(0.5, 2, &[3, 1, 4, 1]);
+        for q in [0.01, 0.5, 0.99] {
+            assert!((law.share_within(law.quantile_s(q).unwrap()) - q).abs() < 1e-9);
+        }
+        assert!(law.share_within(0.0).abs() < 1e-12 && law.share_within(1e3) > 1.0 - 1e-12);
     }
 
     #[test]

@@ -469,7 +469,7 @@ impl Simulation {
         PolicyReport {
             policy: racer.contender.name.clone(),
             engine: racer.contender.engine,
-            engine_why: racer.contender.why,
+            engine_why: racer.contender.why.into(),
             unstable,
             growth_jobs_per_s: racer.growth_jobs_per_s,
             growing_replications: unstable.then_some(racer.growing_replications),

@@ -7,13 +7,12 @@
 //! | `papers.rs`, `measure.rs`, `occupancy.rs` | the papers' fleets; one policy simulated on one of them: times, levels |
 //! | `run.rs`, `ledger.rs` | the points on several threads, each kept as soon as it is done |
 //! | `number.rs`, `judge.rs`, `verdict.rs` | numbers with intervals, and what they say about a claim |
-//! | `table.rs`, `figure.rs`, `page.rs` | CSV, SVG and markdown |
+//! | `table.rs`, [`figure`], `page.rs` | CSV, SVG and markdown |
 
 mod buffers;
 mod collapse;
 mod connectivity;
 mod experiment;
-mod figure;
 mod guarantee;
 mod homogeneous;
 mod judge;
@@ -42,9 +41,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::figure;
 use crate::simulate::on_interrupt;
 use experiment::{ALL, Experiment, Findings, Scale};
-use ledger::{Ledger, Settings};
+use ledger::Settings;
 use run::{How, Outcome};
 use verdict::Answer;
 
@@ -158,7 +158,7 @@ fn reproduce(experiment: &dyn Experiment, args: &Args, stop: &AtomicBool) -> Res
         scale: scale.name().to_owned(),
         seed: args.seed,
     };
-    let (mut ledger, found) = Ledger::open(&folder, settings)?;
+    let (mut ledger, found) = ledger::open(&folder, settings)?;
     let bar = progress_bar(about.name);
     let threads = args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let how = How { seed: args.seed, threads, stop, bar: &bar };

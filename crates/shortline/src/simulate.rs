@@ -1,5 +1,6 @@
 //! `shortline simulate`: policies side by side on one fleet, with confidence intervals and the bound.
 
+mod kept;
 mod long_run;
 mod mean_field;
 mod points;
@@ -35,6 +36,7 @@ pub(crate) use watch::on_interrupt;
     after_help = "Examples:
   shortline simulate examples/papers-fleet.toml --policy 'jfsq,jsq,jsq(2),random'
   shortline simulate examples/papers-fleet.toml --sweep load=0.5..0.98:0.04 --csv sweep.csv
+  shortline simulate examples/papers-fleet.toml --sweep load=0.5..0.98:0.04 --csv sweep.csv --resume
   shortline simulate examples/papers-fleet.toml --sweep degree=2,4,8,16
   shortline simulate examples/papers-fleet.toml --trajectory 20:0.5
   shortline simulate examples/papers-fleet.toml --policy 'jfsq,jsq(2)' --mean-field
@@ -90,9 +92,17 @@ pub(crate) struct Args {
     /// Job types to report: top=N (the most frequent) or all
     #[arg(long, default_value = "top=100", value_parser = per_type)]
     per_type: PerType,
-    /// Write one row per policy (and point of the sweep, as soon as it is done) as CSV to this file
+    /// Write one row per policy (and point of the sweep, as soon as it is done) as CSV to this file; of a sweep, FILE.jsonl
+    /// beside it has all figures, for --resume
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write all figures of each point of the sweep, as soon as it is done, as a line of JSON to this file
+    #[arg(long, value_name = "FILE", requires = "sweep")]
+    jsonl: Option<PathBuf>,
+    /// Go on with the sweep that was interrupted, or killed: points in the file of --jsonl, or beside that of --csv, are not
+    /// simulated again
+    #[arg(long, requires = "sweep")]
+    resume: bool,
     /// Exit with status 1 if a policy is unstable or did not converge
     #[arg(long)]
     strict: bool,

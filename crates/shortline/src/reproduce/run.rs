@@ -12,6 +12,7 @@ use super::experiment::{Context, Point};
 use super::ledger::Ledger;
 use super::number::{Data, Found};
 use crate::failure::Failure;
+use crate::fingerprint::Fingerprint;
 
 /// How a run ended that did not fail.
 pub(crate) enum Outcome {
@@ -87,18 +88,15 @@ fn ticks(point: &Point) -> u64 {
     (point.cost * 1000.0).ceil() as u64
 }
 
-/// FNV-1a (Fowler, Noll and Vo) over the run's seed and the key.
+/// The mark of the run's seed and the key.
 fn own_seed(seed: u64, key: &str) -> u64 {
-    seed.to_le_bytes()
-        .into_iter()
-        .chain(key.bytes())
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    Fingerprint::EMPTY.and(&seed.to_le_bytes()).and(key.as_bytes()).number()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::ledger::Settings;
+    use crate::reproduce::ledger::{self, Settings};
     use crate::reproduce::number::Number;
 
     fn points() -> Vec<Point> {
@@ -122,18 +120,18 @@ mod tests {
     fn results_do_not_depend_on_threads_or_on_what_was_done_before() {
         let (stop, bar) = (AtomicBool::new(false), ProgressBar::hidden());
         let folder = tempfile::tempdir().unwrap();
-        let (mut ledger, before) = Ledger::open(folder.path(), settings()).unwrap();
+        let (mut ledger, before) = ledger::open(folder.path(), settings()).unwrap();
         let Outcome::Complete(first) = run(&points()[..4], before, &mut ledger, &how(1, &stop, &bar)).unwrap() else {
             panic!("stopped")
         };
         drop(ledger);
-        let (mut ledger, before) = Ledger::open(folder.path(), settings()).unwrap();
+        let (mut ledger, before) = ledger::open(folder.path(), settings()).unwrap();
         assert_eq!(before, first.0);
         let Outcome::Complete(resumed) = run(&points(), before, &mut ledger, &how(3, &stop, &bar)).unwrap() else {
             panic!("stopped")
         };
         let other = tempfile::tempdir().unwrap();
-        let (mut ledger, before) = Ledger::open(other.path(), settings()).unwrap();
+        let (mut ledger, before) = ledger::open(other.path(), settings()).unwrap();
         let Outcome::Complete(at_once) = run(&points(), before, &mut ledger, &how(2, &stop, &bar)).unwrap() else {
             panic!("stopped")
         };
@@ -145,7 +143,7 @@ mod tests {
     fn a_failing_point_is_named_and_what_is_done_stays() {
         let (stop, bar) = (AtomicBool::new(false), ProgressBar::hidden());
         let folder = tempfile::tempdir().unwrap();
-        let (mut ledger, before) = Ledger::open(folder.path(), settings()).unwrap();
+        let (mut ledger, before) = ledger::open(folder.path(), settings()).unwrap();
         let mut points = points();
         points.push(Point::new("bad", 0.5, |_| Err(Failure::run("it broke"))));
         let Err(Failure::Run(message)) = run(&points, before, &mut ledger, &how(1, &stop, &bar)) else {
@@ -153,14 +151,14 @@ mod tests {
         };
         assert!(message.contains("bad") && message.contains("it broke"), "{message}");
         drop(ledger);
-        assert_eq!(Ledger::open(folder.path(), settings()).unwrap().1.len(), 9);
+        assert_eq!(ledger::open(folder.path(), settings()).unwrap().1.len(), 9);
     }
 
     #[test]
     fn a_stopped_run_says_how_far_it_came_and_keeps_no_half_point() {
         let (stop, bar) = (AtomicBool::new(false), ProgressBar::hidden());
         let folder = tempfile::tempdir().unwrap();
-        let (mut ledger, before) = Ledger::open(folder.path(), settings()).unwrap();
+        let (mut ledger, before) = ledger::open(folder.path(), settings()).unwrap();
         let mut points = points();
         points.push(Point::new("stops", 5.5, |context| {
             context.stop.store(true, Ordering::Relaxed);

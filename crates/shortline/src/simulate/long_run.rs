@@ -4,14 +4,15 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shortline_core::Fleet;
 use shortline_core::fleet::Parts;
 use shortline_core::fleet::settings::Overflow;
 use shortline_core::policy::PolicySpec;
-use shortline_sim::{Observer, Report, Until};
+use shortline_sim::{Observer, PolicyReport, Report, Until};
 
+use super::kept::Kept;
 use super::mean_field::{self, AtRest, Predicted};
 use super::sweep::{self, Point};
 use super::theory::Theory;
@@ -39,17 +40,48 @@ pub(super) struct Simulated {
     pub(super) mean_field: Option<Vec<Predicted<AtRest>>>,
 }
 
+impl Simulated {
+    /// Reads what [`json`] wrote.
+    pub(super) fn from_json(point: Option<Point>, load: Option<f64>, json: &Value) -> Result<Self, Failure> {
+        let unread = |error: serde_json::Error| Failure::run(format!("a kept point cannot be read: {error}"));
+        let predicted = json["policies"].as_array().into_iter().flatten().filter_map(|policy| policy.get("mean_field"));
+        let predicted: Vec<Predicted<AtRest>> =
+            predicted.map(Predicted::deserialize).collect::<Result<_, _>>().map_err(unread)?;
+        let mean_field = (!predicted.is_empty()).then_some(predicted);
+        let report = Report::deserialize(json).map_err(unread)?;
+        let offered_between =
+            json.get("offered_load_between").map(Deserialize::deserialize).transpose().map_err(unread)?;
+        let named: Option<Vec<String>> =
+            json.get("unstable_by_theory").map(Deserialize::deserialize).transpose().map_err(unread)?;
+        let is_named = |policy: &PolicyReport| named.as_ref().is_some_and(|named| named.contains(&policy.policy));
+        let unstable_by_theory = report.policies.iter().map(is_named).collect();
+        Ok(Self { point, load, offered_between, unstable_by_theory, mean_field, report })
+    }
+
+    fn has_converged(&self) -> bool {
+        self.report.policies.iter().all(|policy| policy.converged)
+    }
+}
+
 /// Runs every point and prints the reports.
 pub(super) fn run(args: &Args, file: &Arc<Parts>, policies: &[PolicySpec], watch: &Watch) -> Result<(), Failure> {
     let points = args.sweep.as_ref().map_or(vec![None], |sweep| sweep.points.iter().copied().map(Some).collect());
-    let mut csv = args.csv.as_deref().map(tables::CsvFile::create).transpose()?;
+    let mut kept = Kept::open(args, file, policies)?;
     let mut done = Vec::new();
     for &point in &points {
-        let Some(fleet) = set_up(args, file, policies, point, watch) else { break };
-        let simulated = simulate(args, &fleet?, policies, point, watch)?;
-        if let Some(csv) = &mut csv {
-            csv.write(&simulated)?;
-        }
+        let load = point.and_then(Point::load).or(args.load);
+        let simulated = match kept.found(point, load)? {
+            Some(found) => found,
+            None => {
+                let Some(fleet) = set_up(args, file, policies, point, watch) else { break };
+                let simulated = simulate(args, &fleet?, policies, point, watch)?;
+                if !watch.is_stopped() || simulated.has_converged() {
+                    kept.add(point, || json(args, &simulated))?;
+                }
+                simulated
+            }
+        };
+        kept.write_rows(&simulated)?;
         done.push(simulated);
         if watch.is_stopped() {
             break;
@@ -61,8 +93,7 @@ pub(super) fn run(args: &Args, file: &Arc<Parts>, policies: &[PolicySpec], watch
     watch.bar.finish_and_clear();
     warn(args, file, policies, &done, points.len(), watch);
     print(args, policies, &done)?;
-    let mut policies = done.iter().flat_map(|point| &point.report.policies);
-    let all = done.len() == points.len() && policies.all(|policy| policy.converged);
+    let all = done.len() == points.len() && done.iter().all(Simulated::has_converged);
     if args.strict && !all {
         return Err(Failure::run("a policy is unstable or has not converged, and --strict was asked for"));
     }
@@ -164,6 +195,9 @@ struct Shown<'a> {
     /// Where `offered_load` is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     offered_load_between: Option<[f64; 2]>,
+    /// Policies that theory, not the run, knows to be unstable.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unstable_by_theory: Vec<&'a str>,
     #[serde(flatten)]
     report: &'a Report,
 }
@@ -175,19 +209,26 @@ impl<'a> Shown<'a> {
             degree: simulated.point.and_then(Point::degree),
             service: args.service.map(|ServiceInstead::Exponential| "exponential"),
             offered_load_between: simulated.offered_between,
+            unstable_by_theory: {
+                let policies = simulated.report.policies.iter().zip(&simulated.unstable_by_theory);
+                policies.filter(|&(_, &unstable)| unstable).map(|(policy, _)| policy.policy.as_str()).collect()
+            },
             report: &simulated.report,
         }
     }
 }
 
+/// The report as JSON, with what the mean field says.
+fn json(args: &Args, simulated: &Simulated) -> Result<Value, Failure> {
+    let mut shown = serde_json::to_value(Shown::new(args, simulated)).map_err(Failure::run)?;
+    mean_field::insert(&mut shown, "policies", simulated.mean_field.as_deref().unwrap_or_default())?;
+    Ok(shown)
+}
+
 /// The reports as JSON, with what the mean field says.
 fn with_mean_field(args: &Args, done: &[Simulated]) -> Result<Value, Failure> {
-    let shown = |simulated: &Simulated| {
-        let mut shown = serde_json::to_value(Shown::new(args, simulated)).map_err(Failure::run)?;
-        mean_field::insert(&mut shown, "policies", simulated.mean_field.as_deref().unwrap_or_default())?;
-        Ok(shown)
-    };
-    if args.sweep.is_none() { shown(&done[0]) } else { done.iter().map(shown).collect() }
+    let json = |simulated: &Simulated| json(args, simulated);
+    if args.sweep.is_none() { json(&done[0]) } else { done.iter().map(json).collect() }
 }
 
 /// Says on standard error what is to be known before the figures are believed.

@@ -2,7 +2,7 @@
 //!
 //! Per policy either the figures or the reason why there are none; in the JSON as `mean_field` in the policy's entry.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shortline_core::Fleet;
 use shortline_core::policy::PolicySpec;
@@ -13,7 +13,7 @@ use crate::digits::{exact, short};
 use crate::failure::Failure;
 
 /// What the mean field says about a policy, in one of two forms: at rest, or in time.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Predicted<T> {
     Known(T),
@@ -28,7 +28,7 @@ impl<T> Predicted<T> {
 }
 
 /// The fixed point.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct AtRest {
     mean_response_s: f64,
     mean_waiting_s: f64,
@@ -44,7 +44,7 @@ pub(super) struct AtRest {
 }
 
 /// A server type; means as the simulator gives them, servers without a job type included.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct OfType {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -99,6 +99,11 @@ impl Point {
         if let Self::Degree(degree) = self { Some(degree) } else { None }
     }
 
+    /// `load=0.9`: as it is written on the command line, the same in every run.
+    pub(super) fn key(self) -> String {
+        self.title().replace(' ', "=")
+    }
+
     /// `load 0.9`.
     pub(super) fn title(self) -> String {
         match self {

@@ -8,6 +8,7 @@ mod docs;
 mod mean_field;
 mod processes;
 mod reproduce;
+mod resume;
 mod serving;
 mod simulate;
 mod usage;

@@ -12,8 +12,8 @@ use plotters::element::ComposedElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::number::{Number, plain};
 use crate::failure::Failure;
+use crate::number::{Number, plain};
 
 /// Pixels of a panel.
 const PANEL: (u32, u32) = (460, 340);
