@@ -167,7 +167,7 @@ fn figures(scale: Scale, data: &Data) -> Vec<Figure> {
             "response",
             "Mean response time over the bound",
             "JSQ and JIQ come down to one service time, JSQ(2) and random stay above it.",
-            Axis::log("response / bound"),
+            Axis::log("response / bound").ticks([1.0, 1.2, 1.5, 2.0, 2.5, 3.0]),
             Some(1.0),
             "response_ratio",
         ),

@@ -317,7 +317,7 @@ mod tests {
         };
         assert_eq!(differs(PolicySpec::Jfsq, Declared::Ranks), (0.0, 1.0));
         let (sed_differs, cost) = differs(PolicySpec::Sed, Declared::NearlyEqual);
-        assert!(sed_differs == 1.0 && cost != 1.0, "{cost}");
+        assert!(sed_differs > 0.5 && (cost - 1.0).abs() > 1e-6, "{cost}");
     }
 
     #[test]
