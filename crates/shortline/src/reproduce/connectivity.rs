@@ -422,7 +422,7 @@ fn over_degree(scale: Scale, data: &Data) -> Figure {
     Figure {
         name: "degree",
         title: "Response time against the number of copies".into(),
-        caption: "Where the copies are random the bound is near from some ten on, and later the higher the load; on a ring or in clusters as many copies do not help.".into(),
+        caption: "Where the copies are random the bound is near from some ten on, and later the higher the load; on a ring or in clusters as many copies do less.".into(),
         x: degree_axis(),
         y: Axis::log("response / bound"),
         bound: Some((1.0, "bound".into())),

@@ -17,7 +17,7 @@ use super::experiment::{About, Context, Experiment, Findings, Point, Scale};
 use super::figure::{Axis, Figure, Panel, Series};
 use super::judge::{agree, all, at_least, below, close_to, falls_to};
 use super::number::{Data, Found, Number};
-use super::occupancy::{self, LEVELS, Runs, level_name};
+use super::occupancy::{self, LEVELS, RUNS, level_name};
 use super::papers::{Design, Setting, Speeds};
 use super::table::{Cell, Table};
 use super::verdict::Verdict;
@@ -188,10 +188,6 @@ fn response_tolerance(scale: Scale) -> f64 {
     2.5 * tolerance(scale)
 }
 
-fn runs(scale: Scale) -> Runs {
-    Runs { runs: scale.pick(4, 6), events: scale.pick(200_000, 2_000_000) }
-}
-
 fn key(family: Family, servers: u32, d: u32) -> String {
     format!("{} {}", family.setting(servers), policy(d))
 }
@@ -236,11 +232,10 @@ impl Experiment for ProportionalSparsity {
     fn setting(&self, scale: Scale) -> String {
         let list = |numbers: Vec<u32>| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         format!(
-            "N = {} servers of rate 1, load {LOAD}, JSQ(d) with d = {}, equal arrival rates, exponential sizes. {} job types; each pair is an edge with probability c/L, c = `ln N`, `ln^2 N`, `sqrt N` (rounded up; complete where that is L or more). To fail: c = 3, a ring on which each job type has 3 neighbours, blocks of 3 servers. \\[R\\] has unbounded queues; here a server has room for {BUFFER} jobs, which the flexible system does not feel and which keeps unfair graphs from growing for ever. Intervals are over {} independent runs, each with a graph of its own. The mean field is `x_i = lambda^((d^i - 1)/(d - 1))`.\n\nWhat the finite size does: a server holds a Poisson number of job types, so that its arrivals are off by `1/sqrt c` and occupancies by about `1/c`, times one to two at this load. The line of {} is `2/c` for c = `ln^2 N` at the largest N, drawn from this estimate. With c = `ln N` (not covered where L >= N: `N c / (L ln N)` stays bounded) the estimate is {:.2} there: the limit, if it is one, is out of reach. A job type of mean degree `k = N c / L` has no server with probability `e^-k`; its jobs are lost.",
+            "N = {} servers of rate 1, load {LOAD}, JSQ(d) with d = {}, equal arrival rates, exponential sizes. {} job types; each pair is an edge with probability c/L, c = `ln N`, `ln^2 N`, `sqrt N` (rounded up; complete where that is L or more). To fail: c = 3, a ring on which each job type has 3 neighbours, blocks of 3 servers. \\[R\\] has unbounded queues; here a server has room for {BUFFER} jobs, which the flexible system does not feel and which keeps unfair graphs from growing for ever. Intervals are over {RUNS} independent runs of 300 s, each with a graph of its own, of which the last 100 s count. The mean field is `x_i = lambda^((d^i - 1)/(d - 1))`.\n\nWhat the finite size does: a server holds a Poisson number of job types, so that its arrivals are off by `1/sqrt c` and occupancies by about `1/c`, times one to two at this load. The line of {} is `2/c` for c = `ln^2 N` at the largest N, drawn from this estimate; `c = sqrt N` is smaller than `ln^2 N` below N = 5,504, and its own `2/c` then larger than the line. With c = `ln N` (not covered where L >= N: `N c / (L ln N)` stays bounded) the estimate is {:.2} there: the limit, if it is one, is out of reach. A job type of mean degree `k = N c / L` has no server with probability `e^-k`; its jobs are lost, and x_1 is below the load.",
             list(sizes(scale)),
             list(choices(scale)),
             scale.pick("L = N", "L = N, `sqrt N`, `N ln N`"),
-            runs(scale).runs,
             tolerance(scale),
             2.0 / f64::from(last(scale)).ln().ceil(),
         )
@@ -255,7 +250,7 @@ impl Experiment for ProportionalSparsity {
                 for d in choices(scale) {
                     let cost = 1.0 + f64::from(servers) / 1024.0;
                     points.push(Point::new(key(family, servers, d), cost, move |context| {
-                        occupancy::simulate(setting, policy(d), runs(scale), context)
+                        occupancy::simulate(setting, policy(d), context)
                     }));
                 }
             }
@@ -442,14 +437,14 @@ fn levels(scale: Scale, data: &Data) -> Table {
                 let number = |name: &str| data.number(&key(family, servers, d), name);
                 let mut row: Vec<Cell> = vec![d.into(), servers.into(), family.title().into()];
                 row.extend((1..=LEVELS).map(|i| Cell::from(number(&level_name(i)))));
-                row.extend(["response_s", "blocking", "max_server_degree"].map(|name| Cell::from(number(name))));
+                row.extend(["response_s", "max_server_degree"].map(|name| Cell::from(number(name))));
                 rows.push(row);
             }
         }
         let mut row: Vec<Cell> = vec![d.into(), f64::INFINITY.into(), "mean field".into()];
         row.extend((1..=LEVELS).map(|i| Cell::from(Some(Number::exact(mean_field(d, i))))));
         let response_s = (1..).map(|i| mean_field(d, i)).take_while(|x| *x > 1e-12).sum::<f64>() / LOAD;
-        row.extend([Some(Number::exact(response_s)), Some(Number::exact(0.0)), None].map(Cell::from));
+        row.extend([Some(Number::exact(response_s)), None].map(Cell::from));
         rows.push(row);
     }
     let names = (1..=LEVELS).map(level_name);
@@ -457,7 +452,7 @@ fn levels(scale: Scale, data: &Data) -> Table {
     Table {
         name: "occupancy",
         caption: "Occupancies. The largest server degree is that of all runs; of the flexible system, which is simulated with one job type, 1.".into(),
-        columns: columns.chain(["response_s", "blocking", "max_server_degree"].map(str::to_owned)).collect(),
+        columns: columns.chain(["response_s", "max_server_degree"].map(str::to_owned)).collect(),
         rows,
         on_page: true,
     }
