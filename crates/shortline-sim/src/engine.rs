@@ -8,10 +8,14 @@ use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
 use shortline_core::state::Places;
 
 use crate::SimulationError;
+use crate::calendar::arrivals::Start;
+use crate::calendar::chain::CalendarChain;
+use crate::calendar::trace::{self, RunPath};
+use crate::calendar::{self, Blueprint};
 use crate::chain::{Chain, Streams, Walk};
 use crate::lumped::{self, Lumpable, LumpableVisitor, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
-use crate::model::Model;
+use crate::model::{self, Model};
 use crate::report::Engine;
 use crate::tracked::{ThinnedClock, TrackedChain};
 
@@ -24,6 +28,8 @@ pub(crate) struct Workshop {
     may_lump: bool,
     /// Jobs are so few that counting ticks of idle servers would take for ever.
     is_sparse: bool,
+    /// With an event calendar, and why.
+    calendar: Option<(Arc<Blueprint>, &'static str)>,
     walks: bool,
 }
 
@@ -32,6 +38,17 @@ pub(crate) type MakeChain = Box<dyn Fn(Streams) -> Box<dyn Chain> + Send>;
 
 /// The same, to be looked at when the time comes.
 pub(crate) type MakeWalk = Box<dyn Fn(Streams) -> Box<dyn Walk> + Send>;
+
+/// Which engine to choose, where there is a choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Choice {
+    /// The fastest.
+    Lumped,
+    /// The fastest that drives the dispatcher.
+    Unlumped,
+    /// The event calendar.
+    Calendar,
+}
 
 /// A policy ready to be simulated.
 pub(crate) struct Contender {
@@ -43,6 +60,8 @@ pub(crate) struct Contender {
     pub(crate) chain: MakeChain,
     /// Where the workshop makes walks.
     pub(crate) walk: Option<MakeWalk>,
+    /// Where the jobs are those of a trace.
+    pub(crate) path: Option<RunPath>,
 }
 
 impl fmt::Debug for Contender {
@@ -56,24 +75,51 @@ const COUNTS: &str =
     "exponential sizes, rates that do not depend on the job type, nobody gives up waiting: counts suffice";
 const RATES: &str = "exponential sizes; rates depend on the job type: each job is followed";
 const FEW: &str = "exponential sizes; few jobs on many servers: each job is followed, and only busy servers tick";
+const ASKED: &str = "the event calendar was asked for";
+const TRACE: &str = "recorded jobs: the event calendar, one path; intervals by batch means";
 const TIMEOUTS: &str = "exponential sizes; jobs that wait in front may give up: each job is followed";
 
 impl Workshop {
-    /// Exchangeable servers are lumped only if they may.
-    pub(crate) fn new(model: Model, may_lump: bool) -> Self {
-        Self {
+    /// For contenders that run as long as it takes.
+    pub(crate) fn new(model: Model, choice: Choice) -> Result<Self, SimulationError> {
+        let model = Arc::new(model);
+        let why = match choice {
+            Choice::Calendar => Some(ASKED),
+            Choice::Lumped | Choice::Unlumped => model::beyond_markov(&model.fleet),
+        };
+        let calendar = match why {
+            Some(why) => Some((Arc::new(Blueprint::new(&model, None)?), why)),
+            None => None,
+        };
+        Ok(Self {
             is_sparse: model.is_sparse(),
-            may_lump: may_lump && lumped::is_exchangeable(&model),
-            model: Arc::new(model),
+            may_lump: choice == Choice::Lumped && calendar.is_none() && lumped::is_exchangeable(&model),
+            calendar,
+            model,
             clock: OnceLock::new(),
             thinned: OnceLock::new(),
             walks: false,
-        }
+        })
     }
 
     /// For contenders that walk.
-    pub(crate) fn for_walks(model: Model) -> Self {
-        Self { walks: true, ..Self::new(model, false) }
+    pub(crate) fn for_walks(model: Model, choice: Choice) -> Result<Self, SimulationError> {
+        let choice = if choice == Choice::Lumped { Choice::Unlumped } else { choice };
+        Ok(Self { walks: true, ..Self::new(model, choice)? })
+    }
+
+    /// For contenders whose jobs are these.
+    pub(crate) fn for_trace(model: Model, jobs: calendar::trace::Jobs) -> Result<Self, SimulationError> {
+        let model = Arc::new(model);
+        Ok(Self {
+            calendar: Some((Arc::new(Blueprint::new(&model, Some(jobs))?), TRACE)),
+            may_lump: false,
+            is_sparse: false,
+            model,
+            clock: OnceLock::new(),
+            thinned: OnceLock::new(),
+            walks: false,
+        })
     }
 
     /// Prepares one of the policies that have a name.
@@ -84,7 +130,7 @@ impl Workshop {
         {
             let unbounded = self.has_unbounded_servers();
             let (name, engine) = (spec.to_string(), Engine::Lumped);
-            return Ok(Contender { name, engine, why: LUMPED, unbounded, chain, walk: None });
+            return Ok(Contender { name, engine, why: LUMPED, unbounded, chain, walk: None, path: None });
         }
         Ok(with_policy(spec, &self.model.fleet, Prepare { workshop: self, name: spec.to_string() })?)
     }
@@ -95,6 +141,9 @@ impl Workshop {
         let lines = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
         let unbounded_servers = P::PLACES == Places::Buffers && self.has_unbounded_servers();
         let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
+        if let Some((plan, why)) = &self.calendar {
+            return self.by_calendar(name, plan, why, policy, unbounded);
+        }
         let walk = self.walks.then(|| self.walk(policy.clone()));
         let timeouts = lines && fleet.settings().lines.timeout_s.is_some();
         let why = if timeouts {
@@ -108,7 +157,36 @@ impl Workshop {
             Some(why) => (why, self.tracked(policy)),
             None => (COUNTS, self.counted(policy)),
         };
-        Contender { name, engine: Engine::Markov, why, unbounded, chain, walk }
+        Contender { name, engine: Engine::Markov, why, unbounded, chain, walk, path: None }
+    }
+
+    fn by_calendar<P: Policy>(
+        &self,
+        name: String,
+        plan: &Arc<Blueprint>,
+        why: &'static str,
+        policy: P,
+        unbounded: bool,
+    ) -> Contender {
+        let make = {
+            let (plan, policy) = (Arc::clone(plan), policy);
+            move |streams, start| CalendarChain::new(&plan, policy.clone(), streams, start)
+        };
+        let (walk, path) = (make.clone(), make.clone());
+        let jobs = plan.trace_len() as u64;
+        Contender {
+            name,
+            engine: Engine::Calendar,
+            why,
+            unbounded,
+            chain: Box::new(move |streams| Box::new(make(streams, Start::Anywhere))),
+            walk: self.walks.then(|| -> MakeWalk { Box::new(move |streams| Box::new(walk(streams, Start::AtZero))) }),
+            path: plan.has_trace().then(|| -> RunPath {
+                Box::new(move |seed, observer, fates| {
+                    trace::run(path(Streams::of_path(seed), Start::AtZero), jobs, observer, fates)
+                })
+            }),
+        }
     }
 
     fn has_unbounded_servers(&self) -> bool {
@@ -192,16 +270,18 @@ mod tests {
             edges: Edges::Complete,
             settings: Settings::default(),
         };
-        Workshop::new(Model::new(&Arc::new(Fleet::new(parts).unwrap()), 1.0).unwrap(), true)
+        Workshop::new(Model::new(&Arc::new(Fleet::new(parts).unwrap()), 1.0).unwrap(), Choice::Lumped).unwrap()
     }
 
     /// Every engine, in each of its forms.
-    fn contenders() -> [Contender; 4] {
+    fn contenders() -> Vec<Contender> {
         let (lumped, followed, sparse) = (workshop(1.5, [1.0; 2]), workshop(1.5, [1.0, 0.9]), workshop(0.01, [1.0; 2]));
         let counted = Workshop { may_lump: false, ..workshop(1.5, [1.0; 2]) };
         let contenders = [&lumped, &counted, &followed, &sparse].map(|w| w.named("jsq(2)".parse().unwrap()).unwrap());
         assert_eq!(contenders.each_ref().map(|contender| contender.why), [LUMPED, COUNTS, RATES, FEW]);
-        contenders
+        let model = Model::new(&lumped.model.fleet, 1.0).unwrap();
+        let calendar = Workshop::new(model, Choice::Calendar).unwrap().named("jsq(2)".parse().unwrap()).unwrap();
+        contenders.into_iter().chain([calendar]).collect()
     }
 
     #[test]

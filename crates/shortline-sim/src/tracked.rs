@@ -127,7 +127,7 @@ struct Tally {
 impl<P: Policy> TrackedChain<P> {
     pub(crate) fn new(model: &Arc<Model>, clock: &Arc<ThinnedClock>, policy: P, streams: Streams) -> Self {
         let fleet = &model.fleet;
-        let Streams { ticks, choices, gaps } = streams;
+        let Streams { ticks, choices, gaps, .. } = streams;
         let rest = Rest {
             now_s: 0.0,
             events: 0,

@@ -44,7 +44,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::sizes::{SizeLawError, UnitLaw};
+use shortline_core::sizes::{SizeLawError, UnitLaw};
 use server::{Common, Server};
 use timer::Timer;
 

@@ -26,7 +26,7 @@ use std::time::Duration;
 use shortline_core::Fleet;
 use tokio_util::sync::CancellationToken;
 
-use crate::sizes::SizeLawError;
+use shortline_core::sizes::SizeLawError;
 use crate::trace::Trace;
 use client::{Client, Run};
 use record::Record;

@@ -19,7 +19,7 @@ use shortline_core::{Fleet, JobTypeId};
 
 use super::offered::Offered;
 use super::{Options, ReplayError, Source};
-use crate::sizes::UnitLaw;
+use shortline_core::sizes::UnitLaw;
 use crate::trace::Trace;
 
 /// One request to send.
