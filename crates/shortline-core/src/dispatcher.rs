@@ -102,6 +102,21 @@ impl<P: Policy, J> Dispatcher<P, J> {
         self.without_place(job_type, job)
     }
 
+    /// The server that the policy would choose now, with room or not; no count changes. With [`place`](Self::place), for
+    /// decisions by other counts than those of who carries them out: old ones, say.
+    pub fn propose<R: Rng>(&mut self, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
+        self.policy.choose(&self.state, job_type, rng)
+    }
+
+    /// A job goes to this server, whoever decided so; whether it has room for it.
+    pub fn place(&mut self, server: ServerId) -> bool {
+        let has_room = self.state.has_room(server);
+        if has_room {
+            self.state.join(server);
+        }
+        has_room
+    }
+
     #[cold]
     fn without_place(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J) -> Decision {
         if self.waits {

@@ -14,6 +14,7 @@ mod lines;
 pub mod live;
 pub mod policy;
 pub mod random;
+pub mod sizes;
 pub mod state;
 
 pub use dispatcher::{Blocked, Decision, Dispatcher, Started};

@@ -14,8 +14,8 @@
 //!
 //! Beside the traffic, on a thread of its own, `admin` shows `status` and `metrics`.
 //!
-//! Behind the feature `lab`: `emulate` plays a fleet's servers, `replay` sends open-loop traffic; `trace` and `sizes`
-//! serve both.
+//! Behind the feature `lab`: `emulate` plays a fleet's servers, `replay` sends open-loop traffic, `trace` reads
+//! recorded requests.
 //!
 //! The access log is one `tracing` event a request, target `shortline::access`, level INFO; while nobody listens to
 //! it, it costs one comparison.
@@ -44,8 +44,6 @@ mod request_body;
 mod response_body;
 mod server;
 mod shutdown;
-#[cfg(feature = "lab")]
-pub mod sizes;
 mod stats;
 mod status;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Nanoseconds per event of the simulator, everything of its report on; see `benches/README.md`.
 //!
-//! `speed SYSTEM POLICIES EVENTS [THREADS]`, where SYSTEM is `complete:N:LOAD` (equal unit rates, unbounded buffers,
+//! `speed SYSTEM POLICIES EVENTS [THREADS [calendar]]` (with `calendar`: on the event calendar, whatever the system), where SYSTEM is `complete:N:LOAD` (equal unit rates, unbounded buffers,
 //! one job type), `random:N:L:DEGREE` (three speeds, buffer 5, load 0.9, seed 1) or a fleet file.
 
 use std::sync::Arc;
@@ -59,16 +59,18 @@ fn fleet(system: &str) -> Result<Fleet, Box<dyn std::error::Error>> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().collect();
     let [_, system, policies, events, threads @ ..] = words.as_slice() else {
-        return Err("usage: speed SYSTEM POLICIES EVENTS [THREADS]".into());
+        return Err("usage: speed SYSTEM POLICIES EVENTS [THREADS [calendar]]".into());
     };
     let started = Instant::now();
     let fleet = Arc::new(fleet(system)?);
     println!("{system}: built in {:.2} s", started.elapsed().as_secs_f64());
+    let calendar = threads.get(1).is_some_and(|word| word == "calendar");
     let threads = threads.first().map_or(Ok(1), |threads| threads.parse())?;
     let events = Until::Events(events.parse::<f64>()? as u64);
     for policy in PolicySpec::parse_list(policies)? {
         let started = Instant::now();
         let simulation = Simulation::new(&fleet).policy(policy).seed(1).threads(threads).until(events);
+        let simulation = if calendar { simulation.calendar(true) } else { simulation };
         let report = simulation.per_type(PerType::Top(100)).run_observed(&Cpu)?;
         let wall_s = started.elapsed().as_secs_f64();
         let policy = &report.policies[0];

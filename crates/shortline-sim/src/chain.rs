@@ -50,15 +50,24 @@ pub(crate) struct Streams {
     pub(crate) ticks: Generator,
     /// Everything that depends on the policy.
     pub(crate) choices: Generator,
-    /// Times, where they are drawn.
+    /// Times, where they are drawn; sizes, where jobs have one.
     pub(crate) gaps: Generator,
+    /// Which servers fail, and when.
+    pub(crate) failures: Generator,
 }
 
 impl Streams {
     /// The streams of replication number `replication` of a run with this seed.
     pub(crate) fn new(seed: u64, replication: u64) -> Self {
         let stream = |name: u64| Generator::seed_from_u64(mix(mix(mix(seed) ^ replication) ^ name));
-        Self { ticks: stream(1), choices: stream(2), gaps: stream(3) }
+        Self { ticks: stream(1), choices: stream(2), gaps: stream(3), failures: stream(4) }
+    }
+}
+
+impl Streams {
+    /// The streams of a path of recorded jobs. The choices are those of a gateway with this seed.
+    pub(crate) fn of_path(seed: u64) -> Self {
+        Self { choices: Generator::seed_from_u64(seed), ..Self::new(seed, 0) }
     }
 }
 

@@ -5,15 +5,19 @@ use std::sync::{Arc, OnceLock};
 
 use shortline_core::JobTypeId;
 use shortline_core::fleet::Fleet;
-use shortline_core::fleet::settings::Overflow;
+use shortline_core::fleet::settings::{Information, Overflow};
 use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
 use shortline_core::state::Places;
 
 use crate::SimulationError;
+use crate::calendar::arrivals::Start;
+use crate::calendar::chain::CalendarChain;
+use crate::calendar::trace::{self, RunPath};
+use crate::calendar::{self, Blueprint};
 use crate::chain::{Chain, Streams, Walk};
 use crate::lumped::{self, Lumpable, LumpableVisitor, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
-use crate::model::Model;
+use crate::model::{self, Model};
 use crate::observe::Fates;
 use crate::report::Engine;
 use crate::seen;
@@ -28,6 +32,8 @@ pub(crate) struct Workshop {
     may_lump: bool,
     /// Jobs are so few that counting ticks of idle servers would take for ever.
     is_sparse: bool,
+    /// With an event calendar, and why.
+    calendar: Option<(Arc<Blueprint>, &'static str)>,
     walks: bool,
 }
 
@@ -36,6 +42,17 @@ pub(crate) type MakeChain = Box<dyn Fn(Streams) -> Box<dyn Chain> + Send>;
 
 /// The same, to be looked at when the time comes.
 pub(crate) type MakeWalk = Box<dyn Fn(Streams) -> Box<dyn Walk> + Send>;
+
+/// Which engine to choose, where there is a choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Choice {
+    /// The fastest.
+    Lumped,
+    /// The fastest that drives the dispatcher.
+    Unlumped,
+    /// The event calendar.
+    Calendar,
+}
 
 /// A policy ready to be simulated.
 pub(crate) struct Contender {
@@ -48,6 +65,8 @@ pub(crate) struct Contender {
     pub(crate) chain: MakeChain,
     /// Where the workshop makes walks.
     pub(crate) walk: Option<MakeWalk>,
+    /// Where the jobs are those of a trace.
+    pub(crate) path: Option<RunPath>,
 }
 
 impl fmt::Debug for Contender {
@@ -61,24 +80,51 @@ const COUNTS: &str =
     "exponential sizes, rates that do not depend on the job type, nobody gives up waiting: counts suffice";
 const RATES: &str = "exponential sizes; rates depend on the job type: each job is followed";
 const FEW: &str = "exponential sizes; few jobs on many servers: each job is followed, and only busy servers tick";
+const ASKED: &str = "the event calendar was asked for";
+const TRACE: &str = "recorded jobs: the event calendar, one path; intervals by batch means";
 const TIMEOUTS: &str = "exponential sizes; jobs that wait in front may give up: each job is followed";
 
 impl Workshop {
-    /// Exchangeable servers are lumped only if they may.
-    pub(crate) fn new(model: Model, may_lump: bool) -> Self {
-        Self {
+    /// For contenders that run as long as it takes.
+    pub(crate) fn new(model: Model, choice: Choice) -> Result<Self, SimulationError> {
+        let model = Arc::new(model);
+        let why = match choice {
+            Choice::Calendar => Some(ASKED),
+            Choice::Lumped | Choice::Unlumped => model::beyond_markov(&model.fleet),
+        };
+        let calendar = match why {
+            Some(why) => Some((Arc::new(Blueprint::new(&model, None)?), why)),
+            None => None,
+        };
+        Ok(Self {
             is_sparse: model.is_sparse(),
-            may_lump: may_lump && lumped::is_exchangeable(&model),
-            model: Arc::new(model),
+            may_lump: choice == Choice::Lumped && calendar.is_none() && lumped::is_exchangeable(&model),
+            calendar,
+            model,
             clock: OnceLock::new(),
             thinned: OnceLock::new(),
             walks: false,
-        }
+        })
     }
 
     /// For contenders that walk.
-    pub(crate) fn for_walks(model: Model) -> Self {
-        Self { walks: true, ..Self::new(model, false) }
+    pub(crate) fn for_walks(model: Model, choice: Choice) -> Result<Self, SimulationError> {
+        let choice = if choice == Choice::Lumped { Choice::Unlumped } else { choice };
+        Ok(Self { walks: true, ..Self::new(model, choice)? })
+    }
+
+    /// For contenders whose jobs are these.
+    pub(crate) fn for_trace(model: Model, jobs: calendar::trace::Jobs) -> Result<Self, SimulationError> {
+        let model = Arc::new(model);
+        Ok(Self {
+            calendar: Some((Arc::new(Blueprint::new(&model, Some(jobs))?), TRACE)),
+            may_lump: false,
+            is_sparse: false,
+            model,
+            clock: OnceLock::new(),
+            thinned: OnceLock::new(),
+            walks: false,
+        })
     }
 
     /// Prepares one of the policies that have a name.
@@ -90,7 +136,7 @@ impl Workshop {
             let unbounded = self.has_unbounded_servers();
             let (name, engine) = (spec.to_string(), Engine::Lumped);
             let fates = self.fates(false);
-            return Ok(Contender { name, engine, why: LUMPED, unbounded, fates, chain, walk: None });
+            return Ok(Contender { name, engine, why: LUMPED, unbounded, fates, chain, walk: None, path: None });
         }
         let fleet = &self.model.fleet;
         Ok(with_policy(spec, fleet, Prepare { workshop: self, seen: fleet, name: spec.to_string() })?)
@@ -114,6 +160,11 @@ impl Workshop {
         let lines = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
         let unbounded_servers = P::PLACES == Places::Buffers && self.has_unbounded_servers();
         let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
+        if let Some((plan, why)) = &self.calendar {
+            let fates = self.fates_by_calendar(lines);
+            let (chain, walk, path) = self.by_calendar(seen, plan, policy);
+            return Contender { name, engine: Engine::Calendar, why, unbounded, fates, chain, walk, path };
+        }
         let walk = self.walks.then(|| self.walk(seen, policy.clone()));
         let timeouts = lines && fleet.settings().lines.timeout_s.is_some();
         let why = if timeouts {
@@ -128,7 +179,7 @@ impl Workshop {
             None => (COUNTS, self.counted(seen, policy)),
         };
         let fates = self.fates(lines);
-        Contender { name, engine: Engine::Markov, why, unbounded, fates, chain, walk }
+        Contender { name, engine: Engine::Markov, why, unbounded, fates, chain, walk, path: None }
     }
 
     /// What may happen to a job.
@@ -145,6 +196,40 @@ impl Workshop {
             blocked: fleet.job_types().any(is_orphan) || if in_front { lines.size.is_some() } else { is_bounded() },
             reneged: in_front && lines.timeout_s.is_some(),
         }
+    }
+
+    /// The same where servers fail, or counts are old or those of one gateway among several: then anything may be seen.
+    fn fates_by_calendar(&self, in_front: bool) -> Fates {
+        let settings = self.model.fleet.settings();
+        let fates = self.fates(in_front);
+        if settings.failures.is_some() || settings.information != Information::default() {
+            Fates { waiting: true, blocked: true, ..fates }
+        } else {
+            fates
+        }
+    }
+
+    fn by_calendar<P: Policy>(
+        &self,
+        seen: &Arc<Fleet>,
+        plan: &Arc<Blueprint>,
+        policy: P,
+    ) -> (MakeChain, Option<MakeWalk>, Option<RunPath>) {
+        let make = {
+            let (plan, seen) = (Arc::clone(plan), Arc::clone(seen));
+            move |streams, start| CalendarChain::new(&plan, &seen, policy.clone(), streams, start)
+        };
+        let (walk, path) = (make.clone(), make.clone());
+        let jobs = plan.trace_len() as u64;
+        (
+            Box::new(move |streams| Box::new(make(streams, Start::Anywhere))),
+            self.walks.then(|| -> MakeWalk { Box::new(move |streams| Box::new(walk(streams, Start::AtZero))) }),
+            plan.has_trace().then(|| -> RunPath {
+                Box::new(move |seed, observer, fates| {
+                    trace::run(path(Streams::of_path(seed), Start::AtZero), jobs, observer, fates)
+                })
+            }),
+        )
     }
 
     fn has_unbounded_servers(&self) -> bool {
@@ -229,16 +314,18 @@ mod tests {
             edges: Edges::Complete,
             settings: Settings::default(),
         };
-        Workshop::new(Model::new(&Arc::new(Fleet::new(parts).unwrap()), 1.0).unwrap(), true)
+        Workshop::new(Model::new(&Arc::new(Fleet::new(parts).unwrap()), 1.0).unwrap(), Choice::Lumped).unwrap()
     }
 
     /// Every engine, in each of its forms.
-    fn contenders() -> [Contender; 4] {
+    fn contenders() -> Vec<Contender> {
         let (lumped, followed, sparse) = (workshop(1.5, [1.0; 2]), workshop(1.5, [1.0, 0.9]), workshop(0.01, [1.0; 2]));
         let counted = Workshop { may_lump: false, ..workshop(1.5, [1.0; 2]) };
         let contenders = [&lumped, &counted, &followed, &sparse].map(|w| w.named("jsq(2)".parse().unwrap()).unwrap());
         assert_eq!(contenders.each_ref().map(|contender| contender.why), [LUMPED, COUNTS, RATES, FEW]);
-        contenders
+        let model = Model::new(&lumped.model.fleet, 1.0).unwrap();
+        let calendar = Workshop::new(model, Choice::Calendar).unwrap().named("jsq(2)".parse().unwrap()).unwrap();
+        contenders.into_iter().chain([calendar]).collect()
     }
 
     #[test]

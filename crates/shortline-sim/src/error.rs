@@ -1,19 +1,35 @@
 //! Why a simulation cannot run.
 
 use shortline_core::policy::PolicyError;
+use shortline_core::sizes::SizeLawError;
 
 /// Why a simulation cannot run.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum SimulationError {
-    /// The fleet asks for something that is no Markov chain of job counts.
-    #[error(
-        "{section} asks for {what}: that needs the general engine, which is not built yet; without it, sizes are exponential and arrivals Poisson"
-    )]
-    NeedsGeneralEngine {
-        /// The section or key of the fleet file.
+    /// The fleet's jobs come with a trace, and there is none.
+    #[error("{section} is \"trace\" and there is no trace to take it from; give one that has it")]
+    NeedsTrace {
+        /// The key of the fleet file.
         section: &'static str,
-        /// What it asks for.
-        what: &'static str,
+    },
+    /// A recorded job that cannot be.
+    #[error("job {job} of the trace (counted from 0): {what}")]
+    Trace {
+        /// Which job.
+        job: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A law of sizes that does not exist.
+    #[error(transparent)]
+    Sizes(#[from] SizeLawError),
+    /// Too many jobs in service to follow each of them.
+    #[error("the servers have {slots} slots together; the general engine follows each, up to {most}")]
+    TooManySlots {
+        /// All slots.
+        slots: u64,
+        /// The most.
+        most: u64,
     },
     /// The speeds are known by their order only.
     #[error("the server types give a `rank`; a simulation needs the `rate` of every [[server_type]]")]

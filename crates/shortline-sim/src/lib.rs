@@ -13,6 +13,7 @@
 //!
 //! [`Dispatcher`]: shortline_core::Dispatcher
 
+mod calendar;
 mod chain;
 mod clock_table;
 mod engine;
@@ -39,6 +40,7 @@ mod tracked;
 mod trajectory;
 mod watch;
 
+pub use calendar::trace::{Fate, TraceJob, fleet_under};
 pub use error::SimulationError;
 pub use estimate::Estimate;
 pub use growth::FALSE_ALARM_PER_LOOK;

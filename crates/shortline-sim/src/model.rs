@@ -1,7 +1,7 @@
-//! What the engines need to know of a fleet, and whether they can simulate it.
+//! What the engines need to know of a fleet, and which of them can simulate it.
 //!
-//! Both engines here are Markov chains: Poisson arrivals, exponential sizes, first in first out, no failures, exact
-//! and immediate counts. A fleet that asks for more is refused with the section that asks for it.
+//! All but the event calendar are Markov chains: Poisson arrivals, exponential sizes, first in first out, no failures, exact
+//! and immediate counts.
 
 use std::sync::Arc;
 
@@ -30,7 +30,6 @@ pub(crate) struct Model {
 impl Model {
     /// Reads the rates of `fleet`, all arrival rates multiplied by `load_factor`.
     pub(crate) fn new(fleet: &Arc<Fleet>, load_factor: f64) -> Result<Self, SimulationError> {
-        needs_no_general_engine(fleet)?;
         if !fleet.has_rates() {
             return Err(SimulationError::RanksOnly);
         }
@@ -124,18 +123,15 @@ fn servers_with_work(fleet: &Fleet) -> Vec<usize> {
     fleet.server_types().map(of).collect()
 }
 
-/// Refuses what only an engine with an event calendar could do.
-fn needs_no_general_engine(fleet: &Fleet) -> Result<(), SimulationError> {
+/// What of the fleet only the engine with an event calendar can do; `None` if it is a Markov chain of job counts.
+pub(crate) fn beyond_markov(fleet: &Fleet) -> Option<&'static str> {
     let settings = fleet.settings();
-    let asks: [(bool, &'static str, &'static str); 5] = [
-        (settings.service.law != SizeLaw::Exponential, "[service] distribution", "sizes that are not exponential"),
-        (settings.service.discipline != Discipline::Fifo, "[service] discipline", "processor sharing"),
-        (settings.arrivals != Arrivals::Poisson, "[arrivals] process", "arrivals that are not Poisson"),
-        (settings.failures.is_some(), "[failures]", "servers that fail"),
-        (settings.information != Information::default(), "[information]", "delayed or divided information"),
+    let asks = [
+        (settings.service.law != SizeLaw::Exponential, "sizes that are not exponential: the event calendar"),
+        (settings.service.discipline != Discipline::Fifo, "processor sharing: the event calendar"),
+        (settings.arrivals != Arrivals::Poisson, "arrivals that are not Poisson: the event calendar"),
+        (settings.failures.is_some(), "servers that fail: the event calendar"),
+        (settings.information != Information::default(), "delayed or divided information: the event calendar"),
     ];
-    match asks.into_iter().find(|(asked, ..)| *asked) {
-        Some((_, section, what)) => Err(SimulationError::NeedsGeneralEngine { section, what }),
-        None => Ok(()),
-    }
+    asks.into_iter().find(|(asked, _)| *asked).map(|(_, why)| why)
 }

@@ -61,6 +61,9 @@ pub struct PolicyReport {
     pub why: Option<String>,
     /// Mean response time over the bound.
     pub ratio_to_bound: Option<Estimate>,
+    /// Jobs of a trace that have not left and will not: their servers stay down, or nobody serves them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unfinished: u64,
     /// Arrivals (blocked ones included) and departures, warm-up included, over all replications.
     pub events: u64,
     /// Of these, events of the warm-up, whose figures were dropped.
@@ -75,6 +78,11 @@ pub struct PolicyReport {
     pub seed: u64,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Which engine simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -83,6 +91,8 @@ pub enum Engine {
     Markov,
     /// The same chain of exchangeable servers, as counts.
     Lumped,
+    /// The event calendar, for everything else.
+    Calendar,
 }
 
 /// The estimates of a policy.

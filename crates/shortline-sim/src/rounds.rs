@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     /// The warm-up is at least so long, where that is no longer than the longest.
     pub(crate) least_warm_up: u64,
     pub(crate) until: Until,
+    /// Growth is not looked for before: what goes up and down with the traffic, or with failures, is none.
+    pub(crate) patience_s: f64,
     /// Relative half-width at which a mean has converged.
     pub(crate) error: f64,
 }
@@ -131,8 +133,9 @@ impl Racer {
         self.cpu_s += observer.cpu_s() - before;
     }
 
-    fn look_for_growth(&mut self) {
-        if !self.contender.unbounded || !self.is_stable() {
+    fn look_for_growth(&mut self, patience_s: f64) {
+        let is_early = |lane: &Lane| lane.chain.progress().time_s < patience_s;
+        if !self.contender.unbounded || !self.is_stable() || self.lanes.iter().any(is_early) {
             return;
         }
         self.looks += 1;
@@ -245,7 +248,8 @@ impl Race<'_> {
                 break;
             }
         }
-        self.racers.iter_mut().for_each(Racer::look_for_growth);
+        let patience_s = self.plan.patience_s;
+        self.racers.iter_mut().for_each(|racer| racer.look_for_growth(patience_s));
     }
 
     /// Returns its length, events per replication.

@@ -8,7 +8,9 @@ use shortline_core::fleet::Fleet;
 use shortline_core::policy::{Policy, PolicySpec};
 
 use crate::SimulationError;
-use crate::engine::{Contender, Workshop};
+use crate::calendar::trace::{Fate, Path, TraceJob};
+use crate::calendar::{arrivals, failures};
+use crate::engine::{Choice, Contender, Workshop};
 use crate::estimate::{Estimate, Ratio};
 use crate::growth::FALSE_ALARM_PER_LOOK;
 use crate::model::Model;
@@ -126,8 +128,9 @@ pub struct Simulation {
     load_factor: f64,
     threads: Option<usize>,
     per_type: PerType,
-    may_lump: bool,
+    choice: Choice,
     idle_of_fastest: Option<usize>,
+    trace: Option<Arc<Vec<TraceJob>>>,
 }
 
 impl fmt::Debug for Simulation {
@@ -148,8 +151,9 @@ impl Simulation {
             load_factor: 1.0,
             threads: None,
             per_type: PerType::Top(100),
-            may_lump: true,
+            choice: Choice::Lumped,
             idle_of_fastest: None,
+            trace: None,
         }
     }
 
@@ -301,7 +305,48 @@ impl Simulation {
     /// there too.
     #[must_use]
     pub fn lump(mut self, may_lump: bool) -> Self {
-        self.may_lump = may_lump;
+        self.choice = if may_lump { Choice::Lumped } else { Choice::Unlumped };
+        self
+    }
+
+    /// Whether to use the event calendar also where a Markov chain would do, which is faster: to compare the two.
+    #[must_use]
+    pub fn calendar(mut self, calendar: bool) -> Self {
+        self.choice = if calendar { Choice::Calendar } else { Choice::Lumped };
+        self
+    }
+
+    /// Simulates these jobs, once, instead of drawing any: from the first arrival, which is time 0, to an empty fleet until
+    /// the last one has left. [`until`](Self::until) is not used. Means are over all jobs; intervals are by batch means (up
+    /// to 32 parts of the trace, treated like replications). The fleet's arrival rates and sizes do not matter but for
+    /// the offered load and policies that know them: [`fleet_under`](crate::fleet_under) gives it those of the trace.
+    ///
+    /// The dispatcher chooses like one that was given the generator `Generator::seed_from_u64(seed)`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use shortline_core::{fleet::*, graph::Edges};
+    /// # let parts = FleetParts {
+    /// #     name: "one server".into(),
+    /// #     server_types: vec![ServerTypeParts { name: "A10".into(), speed: Speed::Rate(2.0), slots: 1 }],
+    /// #     servers: vec![ServerParts { names: Names { base: "gpu".into(), count: None }, server_type: 0, buffer: None, addresses: vec![] }],
+    /// #     job_types: vec![JobTypeParts { names: Names { base: "m".into(), count: None }, arrivals: ArrivalRates::Each(1.0), size: 1.0 }],
+    /// #     rates: vec![], edges: Edges::Complete, settings: Settings::default(),
+    /// # };
+    /// use shortline_core::JobTypeId;
+    /// use shortline_sim::{Simulation, TraceJob};
+    ///
+    /// // One server of rate 2; jobs of size 4 take 2 s.
+    /// let fleet = Arc::new(Fleet::new(parts)?);
+    /// let jobs = [10.0, 11.0, 12.0].map(|at_s| TraceJob::new(at_s, JobTypeId::new(0), Some(4.0)));
+    /// let simulation = Simulation::new(&fleet).policy("jsq".parse()?).trace(Arc::new(jobs.to_vec()));
+    /// let completed: Vec<f64> = simulation.fates()?[0].iter().map(|fate| fate.completed_s).collect();
+    /// assert_eq!(completed, [2.0, 4.0, 6.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn trace(mut self, jobs: Arc<Vec<TraceJob>>) -> Self {
+        self.trace = Some(jobs);
         self
     }
 
@@ -328,8 +373,11 @@ impl Simulation {
     /// As [`run`](Self::run).
     pub fn run_observed(&self, observer: &dyn Observer) -> Result<Report, SimulationError> {
         self.check_options()?;
+        if let Some(jobs) = &self.trace {
+            return self.run_trace(jobs, observer);
+        }
         let model = Model { idle_of_fastest: self.idle_of_fastest, ..Model::new(&self.fleet, self.load_factor)? };
-        let workshop = Workshop::new(model, self.may_lump);
+        let workshop = Workshop::new(model, self.choice)?;
         let contenders = self.contenders(&workshop)?;
         let plan = Plan::new(&workshop.model, self.seed, self.until);
         let racers = self.pool()?.install(|| rounds::run(contenders, &plan, observer));
@@ -384,7 +432,7 @@ impl Simulation {
             }
             earlier = time_s;
         }
-        let workshop = Workshop::for_walks(Model::new(&self.fleet, self.load_factor)?);
+        let workshop = Workshop::for_walks(Model::new(&self.fleet, self.load_factor)?, self.choice)?;
         let contenders = self.contenders(&workshop)?;
         let (fleet, seed) = (&*self.fleet, self.seed);
         let follow = |contender: Contender| {
@@ -403,6 +451,71 @@ impl Simulation {
             complete: trajectories.iter().all(|trajectory| trajectory.points.len() == times_s.len()),
             trajectories,
         })
+    }
+
+    fn run_trace(&self, jobs: &Arc<Vec<TraceJob>>, observer: &dyn Observer) -> Result<Report, SimulationError> {
+        let (model, paths) = self.paths(jobs, observer, false)?;
+        let job_types = self.listed_job_types(&model);
+        let policy = |Driven { contender, path, cpu_s }: &Driven| {
+            let is_empty = path.batches.is_empty();
+            PolicyReport {
+                policy: contender.name.clone(),
+                engine: contender.engine,
+                engine_why: contender.why.into(),
+                unstable: false,
+                growth_jobs_per_s: None,
+                growing_replications: None,
+                false_alarm_rate: 0.0,
+                converged: path.complete && path.unfinished == 0,
+                means: (!is_empty).then(|| observe::means(&model, &path.batches, contender.fates, &job_types)),
+                bound: None,
+                why: is_empty.then(|| "the run was stopped before the end of its first batch".to_owned()),
+                ratio_to_bound: None,
+                unfinished: path.unfinished,
+                events: path.events,
+                warmup_events: 0,
+                simulated_s: path.time_s,
+                cpu_s: *cpu_s,
+                replications: 1,
+                seed: self.seed,
+            }
+        };
+        let parts = paths.iter().map(|driven| {
+            let parts: Vec<(f64, f64)> = driven.path.batches.iter().map(observe::response_parts).collect();
+            (driven.contender.name.clone(), (parts.len() > 1).then_some(parts))
+        });
+        Ok(Report {
+            policies: paths.iter().map(policy).collect(),
+            differences: differences(&parts.collect::<Vec<_>>()),
+            ..self.empty_report(&model)
+        })
+    }
+
+    /// What becomes of each job of the [`trace`](Self::trace), under each policy; in memory.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); and if there is no trace.
+    pub fn fates(&self) -> Result<Vec<Vec<Fate>>, SimulationError> {
+        self.check_options()?;
+        let jobs = self.trace.as_ref().ok_or(SimulationError::NeedsTrace { section: "what is asked" })?;
+        let (_, paths) = self.paths(jobs, &Unobserved, true)?;
+        Ok(paths.into_iter().map(|driven| driven.path.fates).collect())
+    }
+
+    fn paths(
+        &self,
+        jobs: &Arc<Vec<TraceJob>>,
+        observer: &dyn Observer,
+        fates: bool,
+    ) -> Result<(Arc<Model>, Vec<Driven>), SimulationError> {
+        let workshop = Workshop::for_trace(Model::new(&self.fleet, self.load_factor)?, Arc::clone(jobs))?;
+        let drive = |contender: Contender| {
+            let before_s = observer.cpu_s();
+            let run = contender.path.as_ref().expect("this workshop makes paths");
+            let path = run(self.seed, observer, fates);
+            Driven { contender, path, cpu_s: observer.cpu_s() - before_s }
+        };
+        Ok((Arc::clone(&workshop.model), self.contenders(&workshop)?.into_iter().map(drive).collect()))
     }
 
     fn check_options(&self) -> Result<(), SimulationError> {
@@ -448,15 +561,25 @@ impl Simulation {
 
     fn report(&self, model: &Model, plan: &Plan, racers: &[Racer]) -> Report {
         let job_types = self.listed_job_types(model);
-        let graph = self.fleet.graph();
+        let parts = |racer: &Racer| {
+            (racer.contender.name.clone(), why_no_means(racer).is_none().then(|| racer.response_parts()))
+        };
+        Report {
+            policies: racers.iter().map(|racer| self.policy_report(model, plan, racer, &job_types)).collect(),
+            differences: differences(&racers.iter().map(parts).collect::<Vec<_>>()),
+            ..self.empty_report(model)
+        }
+    }
+
+    fn empty_report(&self, model: &Model) -> Report {
         Report {
             fleet: self.fleet.name().to_owned(),
             servers: self.fleet.server_count(),
             job_types: self.fleet.job_type_count(),
-            edges: graph.edge_count(),
+            edges: self.fleet.graph().edge_count(),
             offered_load: model.offered_load(),
-            policies: racers.iter().map(|racer| self.policy_report(model, plan, racer, &job_types)).collect(),
-            differences: differences(racers),
+            policies: Vec::new(),
+            differences: Vec::new(),
         }
     }
 
@@ -479,6 +602,7 @@ impl Simulation {
             bound: None,
             why,
             ratio_to_bound: None,
+            unfinished: 0,
             events: racer.events(),
             warmup_events: racer.warm_up_events,
             simulated_s: racer.time_s(),
@@ -526,23 +650,26 @@ fn why_no_means(racer: &Racer) -> Option<String> {
 /// What counts as converged where the number of events was given.
 const DEFAULT_ERROR: f64 = 0.01;
 
-fn differences(racers: &[Racer]) -> Vec<Difference> {
-    let responses: Vec<Vec<(f64, f64)>> = racers.iter().map(Racer::response_parts).collect();
-    let has_means = |i: usize| why_no_means(&racers[i]).is_none();
-    let mean_ratio = |i: usize, j: usize| {
-        let (a, b) = (Ratio::new(&responses[i]), Ratio::new(&responses[j]));
-        let ratio = Estimate::jackknife(responses[i].len(), |left_out| a.without(left_out) / b.without(left_out));
-        ratio.map(Estimate::not_negative)
+/// Pairs of policies that have means: their names and the two sides of their mean response times.
+fn differences(policies: &[(String, Option<Vec<(f64, f64)>>)]) -> Vec<Difference> {
+    let with_means: Vec<(&String, &Vec<(f64, f64)>)> =
+        policies.iter().filter_map(|(name, parts)| Some((name, parts.as_ref()?))).collect();
+    let difference = |(a, of_a): (&String, &Vec<(f64, f64)>), (b, of_b): (&String, &Vec<(f64, f64)>)| {
+        let ratios = (Ratio::new(of_a), Ratio::new(of_b));
+        let mean_response_ratio =
+            Estimate::jackknife(of_a.len(), |left_out| ratios.0.without(left_out) / ratios.1.without(left_out));
+        let mean_response_ratio = mean_response_ratio.map(Estimate::not_negative);
+        Difference { a: a.clone(), b: b.clone(), mean_response_ratio }
     };
-    let pairs = (0..racers.len()).flat_map(|i| (i + 1..racers.len()).map(move |j| (i, j)));
-    pairs
-        .filter(|&(i, j)| has_means(i) && has_means(j))
-        .map(|(i, j)| Difference {
-            a: racers[i].contender.name.clone(),
-            b: racers[j].contender.name.clone(),
-            mean_response_ratio: mean_ratio(i, j),
-        })
-        .collect()
+    let pairs = (0..with_means.len()).flat_map(|i| (i + 1..with_means.len()).map(move |j| (i, j)));
+    pairs.map(|(i, j)| difference(with_means[i], with_means[j])).collect()
+}
+
+/// A policy and the path it took.
+struct Driven {
+    contender: Contender,
+    path: Path,
+    cpu_s: f64,
 }
 
 impl Plan {
@@ -564,10 +691,19 @@ impl Plan {
         };
         // Slow servers beside fast ones fill so slowly that no total shows it: all must have had time to serve.
         let slowest = model.largest_rates().into_iter().filter(|&rate| rate > 0.0).fold(f64::INFINITY, f64::min);
-        let events = SERVICES_OF_THE_SLOWEST / slowest * 2.0 * model.arrival_rate;
-        Self { seed, replications, warm_up, least_warm_up: events as u64, until, error }
+        let settings = model.fleet.settings();
+        let cycle_s = arrivals::cycle_s(&settings.arrivals) + failures::cycle_s(settings.failures.as_ref());
+        let least_s = (SERVICES_OF_THE_SLOWEST / slowest).max(CYCLES_OF_WARM_UP * cycle_s);
+        let rate = model.arrival_rate * arrivals::mean_factor(&settings.arrivals);
+        let patience_s = CYCLES_BEFORE_GROWTH * cycle_s;
+        let least_warm_up = (least_s * 2.0 * rate) as u64;
+        Self { seed, replications, warm_up, least_warm_up, until, patience_s, error }
     }
 }
 
 /// Mean service times of the slowest server that a warm-up lasts, unless that is longer than any warm-up.
 const SERVICES_OF_THE_SLOWEST: f64 = 10.0;
+/// Patterns of the arrivals, or of failures, that a warm-up lasts, with the same exception: all have been met once.
+const CYCLES_OF_WARM_UP: f64 = 2.0;
+/// So many that rise and fall are no growth.
+const CYCLES_BEFORE_GROWTH: f64 = 20.0;

@@ -136,7 +136,7 @@ impl<P: Policy> TrackedChain<P> {
         streams: Streams,
     ) -> Self {
         let fleet = &model.fleet;
-        let Streams { ticks, choices, gaps } = streams;
+        let Streams { ticks, choices, gaps, .. } = streams;
         let rest = Rest {
             now_s: 0.0,
             before_s: 0.0,

@@ -168,13 +168,11 @@ fn asked(args: &Args, fleet: &Arc<Fleet>, policies: &[PolicySpec]) -> Simulation
 /// Why the simulator refuses, and what to do about it on the command line.
 fn refused(error: SimulationError) -> Failure {
     let remedy = match &error {
-        SimulationError::NeedsGeneralEngine { section, .. } if section.starts_with("[service]") => {
-            "; `--service exponential` simulates the fleet with exponential sizes of the same means instead".to_owned()
+        SimulationError::NeedsTrace { section } if section.starts_with("[service]") => {
+            ": `--trace CSV` with a column service_s, or `--service exponential` for exponential sizes of the file's means"
         }
-        SimulationError::NeedsGeneralEngine { section, .. } => {
-            format!("; a copy of the fleet file without {section} can be simulated")
-        }
-        _ => String::new(),
+        SimulationError::NeedsTrace { .. } => ": `--trace CSV`",
+        _ => "",
     };
     Failure::usage(format!("{error}{remedy}"))
 }

@@ -44,8 +44,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::sizes::{SizeLawError, UnitLaw};
 use server::{Common, Server};
+use shortline_core::sizes::{SizeLawError, UnitLaw};
 use timer::Timer;
 
 /// Where emulated servers listen.

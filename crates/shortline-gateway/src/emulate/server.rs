@@ -15,7 +15,7 @@ use super::fifo::Fifo;
 use super::queue::{Event, JobNumber, Nanos, Queue, Times};
 use super::sharing::Sharing;
 use super::timer::Timer;
-use crate::sizes::UnitLaw;
+use shortline_core::sizes::UnitLaw;
 
 /// Lateness is recorded up to a minute, to about 1 %.
 const MAX_LATENESS_NS: u64 = 60_000_000_000;

@@ -26,11 +26,11 @@ use std::time::Duration;
 use shortline_core::Fleet;
 use tokio_util::sync::CancellationToken;
 
-use crate::sizes::SizeLawError;
 use crate::trace::Trace;
 use client::{Client, Run};
 use record::Record;
 use schedule::Schedule;
+use shortline_core::sizes::SizeLawError;
 
 pub use client::Target;
 pub use estimate::{Estimate, MOST_BATCHES};

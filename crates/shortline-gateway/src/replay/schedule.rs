@@ -19,8 +19,8 @@ use shortline_core::{Fleet, JobTypeId};
 
 use super::offered::Offered;
 use super::{Options, ReplayError, Source};
-use crate::sizes::UnitLaw;
 use crate::trace::Trace;
+use shortline_core::sizes::UnitLaw;
 
 /// One request to send.
 #[derive(Clone, Copy, PartialEq, Debug)]

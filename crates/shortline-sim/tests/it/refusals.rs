@@ -1,28 +1,51 @@
 //! What cannot be simulated is refused, with the place and the remedy.
 
+use std::sync::Arc;
+
+use shortline_core::JobTypeId;
 use shortline_core::fleet::Settings;
-use shortline_core::fleet::settings::{Arrivals, Discipline, Failures, Information, SizeLaw};
-use shortline_sim::{Simulation, SimulationError, Until};
+use shortline_core::fleet::settings::{Arrivals, SizeLaw};
+use shortline_sim::{Simulation, SimulationError, TraceJob, Until};
 
 use crate::fleets::{fleet, policy};
 
-fn refusal(change: impl FnOnce(&mut Settings)) -> String {
-    let fleet = fleet(&[(1.0, 1, 1)], &[0.5]).settings(change).build();
-    Simulation::new(&fleet).policy(policy("jsq")).run().unwrap_err().to_string()
+#[test]
+fn jobs_of_a_trace_need_one() {
+    let refusal = |change: fn(&mut Settings)| {
+        let fleet = fleet(&[(1.0, 1, 1)], &[0.5]).settings(change).build();
+        Simulation::new(&fleet).policy(policy("jsq")).run().unwrap_err().to_string()
+    };
+    for (message, key) in [
+        (refusal(|s| s.arrivals = Arrivals::Trace), "[arrivals] process"),
+        (refusal(|s| s.service.law = SizeLaw::Trace), "[service] distribution"),
+    ] {
+        assert!(message.contains(key) && message.contains("there is no trace"), "{message}");
+    }
 }
 
 #[test]
-fn what_is_no_markov_chain_needs_the_general_engine() {
-    let asked: [(String, &str); 5] = [
-        (refusal(|s| s.service.law = SizeLaw::Deterministic), "[service] distribution"),
-        (refusal(|s| s.service.discipline = Discipline::ProcessorSharing), "[service] discipline"),
-        (refusal(|s| s.arrivals = Arrivals::Renewal { cv2: 4.0 }), "[arrivals] process"),
-        (refusal(|s| s.failures = Some(Failures::Random { mean_up_s: 1.0, mean_down_s: 1.0 })), "[failures]"),
-        (refusal(|s| s.information = Information { delay_s: 1.0, gateways: 1 }), "[information]"),
-    ];
-    for (message, section) in asked {
-        assert!(message.contains(section) && message.contains("needs the general engine"), "{message}");
-    }
+fn more_slots_than_can_be_followed_are_refused() {
+    let fleet = fleet(&[(1.0, 1 << 29, 1)], &[0.5]).build();
+    let error = Simulation::new(&fleet).policy(policy("jsq")).calendar(true).run().unwrap_err();
+    assert_eq!(error, SimulationError::TooManySlots { slots: 1 << 29, most: 1 << 28 });
+}
+
+#[test]
+fn jobs_that_cannot_be_are_named() {
+    let fleet = fleet(&[(1.0, 1, 1)], &[0.5]).build();
+    let refusal = |jobs: Vec<TraceJob>| {
+        let simulation = Simulation::new(&fleet).policy(policy("jsq")).trace(Arc::new(jobs));
+        simulation.run().unwrap_err().to_string()
+    };
+    let job = |at_s: f64, size: f64| TraceJob::new(at_s, JobTypeId::new(0), Some(size));
+    assert!(refusal(vec![]).contains("job 0 of the trace (counted from 0): there is none"));
+    assert!(
+        refusal(vec![job(1.0, 1.0), job(0.5, 1.0)])
+            .contains("job 1 of the trace (counted from 0): it arrives at 0.5 s")
+    );
+    assert!(refusal(vec![job(f64::NAN, 1.0)]).contains("it arrives at NaN s"));
+    assert!(refusal(vec![job(0.0, -1.0)]).contains("its size is -1"));
+    assert!(refusal(vec![TraceJob::new(0.0, JobTypeId::new(7), None)]).contains("its job type is number 7, of 1"));
 }
 
 #[test]

@@ -16,9 +16,9 @@
 //! `E` exponential of mean 1, `Z` standard normal, `U` uniform on (0, 1]. Sizes of `trace` come with the trace: there
 //! is no law to draw from.
 
+use crate::fleet::settings::SizeLaw;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp1, Gamma, LogNormal, Pareto};
-use shortline_core::fleet::settings::SizeLaw;
 
 /// A law of job sizes with mean 1.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +95,7 @@ impl UnitLaw {
     }
 
     /// A size of mean 1.
+    #[inline]
     pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         match self.0 {
             Kind::Exponential => exponential(rng),
@@ -125,8 +126,8 @@ fn require(holds: bool, parameter: &'static str, value: f64, range: &'static str
 
 #[cfg(test)]
 mod tests {
+    use crate::random::Generator;
     use rand::SeedableRng;
-    use shortline_core::random::Generator;
 
     use super::*;
 
