@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use shortline_core::fleet::Fleet;
 use shortline_core::fleet::settings::Overflow;
 use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
 use shortline_core::state::Places;
@@ -13,6 +14,7 @@ use crate::lumped::{self, Lumpable, LumpableVisitor, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
 use crate::model::Model;
 use crate::report::Engine;
+use crate::seen;
 use crate::tracked::{ThinnedClock, TrackedChain};
 
 /// A fleet, with what the chains of one engine share.
@@ -86,16 +88,29 @@ impl Workshop {
             let (name, engine) = (spec.to_string(), Engine::Lumped);
             return Ok(Contender { name, engine, why: LUMPED, unbounded, chain, walk: None });
         }
-        Ok(with_policy(spec, &self.model.fleet, Prepare { workshop: self, name: spec.to_string() })?)
+        let fleet = &self.model.fleet;
+        Ok(with_policy(spec, fleet, Prepare { workshop: self, seen: fleet, name: spec.to_string() })?)
     }
 
-    /// Prepares any policy, on the engine that suits it.
+    /// Prepares one of them that decides on the fleet `seen`; servers are not lumped.
+    pub(crate) fn seeing(&self, spec: PolicySpec, seen: &Arc<Fleet>) -> Result<Contender, SimulationError> {
+        seen::check(&self.model.fleet, seen)?;
+        let name = format!("{spec} seeing {}", seen.name());
+        Ok(with_policy(spec, seen, Prepare { workshop: self, seen, name })?)
+    }
+
+    /// Prepares any policy.
     pub(crate) fn prepare<P: Policy>(&self, name: String, policy: P) -> Contender {
+        self.prepare_seeing(&self.model.fleet, name, policy)
+    }
+
+    /// Prepares a policy that decides on the fleet `seen`, on the engine that suits it.
+    fn prepare_seeing<P: Policy>(&self, seen: &Arc<Fleet>, name: String, policy: P) -> Contender {
         let fleet = &self.model.fleet;
         let lines = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
         let unbounded_servers = P::PLACES == Places::Buffers && self.has_unbounded_servers();
         let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
-        let walk = self.walks.then(|| self.walk(policy.clone()));
+        let walk = self.walks.then(|| self.walk(seen, policy.clone()));
         let timeouts = lines && fleet.settings().lines.timeout_s.is_some();
         let why = if timeouts {
             Some(TIMEOUTS)
@@ -105,8 +120,8 @@ impl Workshop {
             self.is_sparse.then_some(FEW)
         };
         let (why, chain) = match why {
-            Some(why) => (why, self.tracked(policy)),
-            None => (COUNTS, self.counted(policy)),
+            Some(why) => (why, self.tracked(seen, policy)),
+            None => (COUNTS, self.counted(seen, policy)),
         };
         Contender { name, engine: Engine::Markov, why, unbounded, chain, walk }
     }
@@ -115,30 +130,31 @@ impl Workshop {
         self.model.fleet.servers().any(|r| self.model.fleet.buffer(r).is_none())
     }
 
-    fn counted<P: Policy>(&self, policy: P) -> MakeChain {
-        let (model, clock) = (Arc::clone(&self.model), self.clock());
-        Box::new(move |streams| Box::new(MarkovChain::new(&model, &clock, policy.clone(), streams)))
+    fn counted<P: Policy>(&self, seen: &Arc<Fleet>, policy: P) -> MakeChain {
+        let (model, seen, clock) = (Arc::clone(&self.model), Arc::clone(seen), self.clock());
+        Box::new(move |streams| Box::new(MarkovChain::new(&model, &seen, &clock, policy.clone(), streams)))
     }
 
     fn clock(&self) -> Arc<Clock> {
         Arc::clone(self.clock.get_or_init(|| Arc::new(Clock::new(&self.model))))
     }
 
-    fn walk<P: Policy>(&self, policy: P) -> MakeWalk {
-        let model = Arc::clone(&self.model);
+    fn walk<P: Policy>(&self, seen: &Arc<Fleet>, policy: P) -> MakeWalk {
+        let (model, seen) = (Arc::clone(&self.model), Arc::clone(seen));
         let clock = Arc::clone(self.thinned.get_or_init(|| Arc::new(ThinnedClock::new(&model))));
-        Box::new(move |streams| Box::new(TrackedChain::new(&model, &clock, policy.clone(), streams)))
+        Box::new(move |streams| Box::new(TrackedChain::new(&model, &seen, &clock, policy.clone(), streams)))
     }
 
-    fn tracked<P: Policy>(&self, policy: P) -> MakeChain {
-        let model = Arc::clone(&self.model);
+    fn tracked<P: Policy>(&self, seen: &Arc<Fleet>, policy: P) -> MakeChain {
+        let (model, seen) = (Arc::clone(&self.model), Arc::clone(seen));
         let clock = Arc::clone(self.thinned.get_or_init(|| Arc::new(ThinnedClock::new(&model))));
-        Box::new(move |streams| Box::new(TrackedChain::new(&model, &clock, policy.clone(), streams)))
+        Box::new(move |streams| Box::new(TrackedChain::new(&model, &seen, &clock, policy.clone(), streams)))
     }
 }
 
 struct Prepare<'a> {
     workshop: &'a Workshop,
+    seen: &'a Arc<Fleet>,
     name: String,
 }
 
@@ -146,7 +162,7 @@ impl PolicyVisitor for Prepare<'_> {
     type Output = Contender;
 
     fn visit<P: Policy>(self, policy: P) -> Self::Output {
-        self.workshop.prepare(self.name, policy)
+        self.workshop.prepare_seeing(self.seen, self.name, policy)
     }
 }
 
@@ -164,7 +180,7 @@ impl LumpableVisitor for Lump<'_> {
 #[cfg(test)]
 mod tests {
     use shortline_core::fleet::{
-        ArrivalRates, Fleet, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Settings, Speed,
+        ArrivalRates, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Settings, Speed,
     };
     use shortline_core::graph::Edges;
 

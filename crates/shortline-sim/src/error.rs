@@ -41,6 +41,16 @@ pub enum SimulationError {
     /// The policy cannot be used with the fleet.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// A policy sees another fleet than the one that is simulated.
+    #[error(
+        "the fleet as a policy sees it (`{name}`) differs from the simulated one in {what}; only the values of the speeds may differ"
+    )]
+    SeenFleet {
+        /// Its name.
+        name: String,
+        /// In what it differs.
+        what: &'static str,
+    },
     /// An option outside its range.
     #[error("{option} is {value}, must be {range}")]
     Option {

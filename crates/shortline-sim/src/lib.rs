@@ -21,6 +21,7 @@ mod error;
 mod estimate;
 mod growth;
 mod histogram;
+mod idle;
 mod lumped;
 mod markov;
 mod model;
@@ -29,6 +30,7 @@ mod record;
 mod report;
 mod response;
 mod rounds;
+mod seen;
 mod settling;
 mod simulation;
 mod tally;
@@ -40,6 +42,8 @@ mod watch;
 pub use error::SimulationError;
 pub use estimate::Estimate;
 pub use growth::FALSE_ALARM_PER_LOOK;
-pub use report::{Bound, Difference, Engine, JobTypeReport, Means, PolicyReport, Report, ServerTypeReport};
+pub use report::{
+    Bound, Difference, Engine, IdleServers, JobTypeReport, Means, PolicyReport, Report, ServerTypeReport,
+};
 pub use simulation::{Observer, PerType, Round, Simulation, Unobserved, Until};
 pub use trajectory::{Moment, MomentOfType, Trajectories, Trajectory};

@@ -113,6 +113,7 @@ impl<L: Lumpable> Chain for LumpedChain<L> {
                     let server = counts.nth((outcome - job_types) as u32);
                     let (jobs, left_one) = counts.complete(server, &mut choices);
                     tally.see(model, counts.server_type(server), jobs);
+                    tally.leave(counts.server_type(server), jobs, left_one);
                     left -= u64::from(left_one);
                 }
                 if left == 0 {

@@ -23,7 +23,7 @@ use rand::Rng;
 use shortline_core::policy::Policy;
 use shortline_core::random::{Generator, below};
 use shortline_core::state::State;
-use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId};
+use shortline_core::{Decision, Dispatcher, Fleet, JobTypeId, ServerId};
 
 use crate::chain::{Chain, Progress, Streams};
 use crate::clock_table::ClockTable;
@@ -121,9 +121,10 @@ pub(crate) struct MarkovChain<P> {
 }
 
 impl<P: Policy> MarkovChain<P> {
-    pub(crate) fn new(model: &Arc<Model>, clock: &Arc<Clock>, policy: P, streams: Streams) -> Self {
+    /// The policy decides on the fleet `seen`.
+    pub(crate) fn new(model: &Arc<Model>, seen: &Arc<Fleet>, clock: &Arc<Clock>, policy: P, streams: Streams) -> Self {
         Self {
-            dispatcher: Dispatcher::new(Arc::clone(&model.fleet), policy),
+            dispatcher: Dispatcher::new(Arc::clone(seen), policy),
             ticks: Ticks::new(streams.ticks),
             choices: streams.choices,
             times: streams.gaps,
@@ -162,7 +163,7 @@ impl<P: Policy> Chain for MarkovChain<P> {
                             let found = dispatcher.state().jobs(server) as usize - 1;
                             tally.join(model, outcome, fleet.server_type(server).index(), found);
                         }
-                        Decision::Waiting(_) => {}
+                        Decision::Waiting(_) => tally.line_up(),
                         Decision::Blocked(_) => tally.block(outcome),
                     }
                 } else {
@@ -173,6 +174,7 @@ impl<P: Policy> Chain for MarkovChain<P> {
                     let slots = clock.slots[server_type];
                     let slot = if slots == 1 { 0 } else { below(&mut choices, slots) };
                     left -= u64::from(jobs > slot);
+                    tally.leave(server_type, jobs as usize, jobs > slot);
                     if let Some(started) = dispatcher.complete_if(server, jobs > slot) {
                         let start = FromFront {
                             job_type: started.job_type.index(),

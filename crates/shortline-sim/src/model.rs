@@ -23,6 +23,8 @@ pub(crate) struct Model {
     pub(crate) uniform_rates: Option<Vec<f64>>,
     /// Servers that hold a job type, by server type.
     pub(crate) servers_with_work: Vec<usize>,
+    /// The number of server types, fastest first, whose idle servers are counted, if they are to be.
+    pub(crate) idle_of_fastest: Option<usize>,
 }
 
 impl Model {
@@ -50,7 +52,8 @@ impl Model {
             .is_uniform()
             .then(|| fleet.server_types().map(|m| fleet.rate(first, m) / fleet.size(first)).collect());
         let servers_with_work = servers_with_work(fleet);
-        Ok(Self { fleet: Arc::clone(fleet), arrival_rates, arrival_rate, uniform_rates, servers_with_work })
+        let fleet = Arc::clone(fleet);
+        Ok(Self { fleet, arrival_rates, arrival_rate, uniform_rates, servers_with_work, idle_of_fastest: None })
     }
 
     /// Whether so few jobs come that of the ticks of all servers hardly one in a hundred would meet a job.

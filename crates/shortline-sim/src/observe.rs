@@ -7,7 +7,7 @@ use shortline_core::{JobTypeId, ServerTypeId};
 use crate::estimate::{Estimate, Ratio};
 use crate::model::Model;
 use crate::record::{Law, Record, Times, TypeTally};
-use crate::report::{JobTypeReport, Means, ServerTypeReport};
+use crate::report::{IdleServers, JobTypeReport, Means, ServerTypeReport};
 
 /// Longest list of occupancies.
 const MOST_LEVELS: usize = 64;
@@ -45,7 +45,26 @@ pub(crate) fn means(model: &Model, records: &[Record], job_types: &[JobTypeId]) 
         }),
         per_job_type: job_types.iter().map(|&l| job_type(model, records, l)).collect(),
         per_server_type: model.fleet.server_types().map(|m| server_type(model, records, m)).collect(),
+        idle_servers: idle_servers(model, records),
     }
+}
+
+fn idle_servers(model: &Model, records: &[Record]) -> Option<IdleServers> {
+    let laws: Vec<Vec<f64>> = records
+        .iter()
+        .map(|record| Some(record.idle.as_ref()?.iter().map(|&arrivals| arrivals as f64).collect()))
+        .collect::<Option<_>>()?;
+    let of = |value: &dyn Fn(usize) -> f64| {
+        Estimate::of_ratio(&laws.iter().map(|law| weighed(law, value)).collect::<Vec<_>>())
+    };
+    let servers = laws.first()?.len() - 1;
+    let at_least = |i: usize| probability(of(&|idle| f64::from(u8::from(idle >= i))));
+    Some(IdleServers {
+        server_types: model.idle_of_fastest?,
+        servers,
+        mean: of(&|idle| idle as f64),
+        at_least: (1..=servers).map_while(at_least).take_while(|p| p.mean > 0.0).collect(),
+    })
 }
 
 fn ratio(records: &[Record], parts: impl Fn(&Record) -> (f64, f64)) -> Option<Estimate> {

@@ -13,6 +13,8 @@ pub(crate) struct Record {
     pub(crate) occupancy: Vec<Vec<f64>>,
     /// Jobs that waited in front, times seconds.
     pub(crate) line_area_s: f64,
+    /// Arrivals by how many idle servers they saw, where that is counted.
+    pub(crate) idle: Option<Vec<u64>>,
 }
 
 /// Counts of one job type.

@@ -111,6 +111,22 @@ pub struct Means {
     pub per_job_type: Vec<JobTypeReport>,
     /// Server types, fastest first.
     pub per_server_type: Vec<ServerTypeReport>,
+    /// If [`Simulation::idle_of_fastest`](crate::Simulation::idle_of_fastest) asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_servers: Option<IdleServers>,
+}
+
+/// The law of the number of idle servers among the fastest.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct IdleServers {
+    /// Number of server types that count, the fastest ones.
+    pub server_types: usize,
+    /// Number of their servers that hold a job type.
+    pub servers: usize,
+    /// Mean number of idle ones.
+    pub mean: Option<Estimate>,
+    /// `at_least[i - 1]`: probability that at least `i` are idle; it ends where that was never seen.
+    pub at_least: Vec<Estimate>,
 }
 
 /// One job type.

@@ -80,6 +80,7 @@ type Prepare = dyn Fn(&Workshop, String) -> Contender;
 
 enum Rule {
     Named(PolicySpec),
+    Seeing(PolicySpec, Arc<Fleet>),
     Own { name: String, prepare: Box<Prepare> },
 }
 
@@ -120,6 +121,7 @@ pub struct Simulation {
     threads: Option<usize>,
     per_type: PerType,
     may_lump: bool,
+    idle_of_fastest: Option<usize>,
 }
 
 impl fmt::Debug for Simulation {
@@ -141,6 +143,7 @@ impl Simulation {
             threads: None,
             per_type: PerType::Top(100),
             may_lump: true,
+            idle_of_fastest: None,
         }
     }
 
@@ -148,6 +151,56 @@ impl Simulation {
     #[must_use]
     pub fn policy(mut self, policy: PolicySpec) -> Self {
         self.rules.push(Rule::Named(policy));
+        self
+    }
+
+    /// One more policy, which decides on the fleet `seen`: the same but for the values of the speeds, in the same order. The
+    /// jobs are served at the true speeds. Its name in the report is `POLICY seeing NAME`, with the name of that fleet.
+    ///
+    /// What does it cost to declare wrong speeds? Ranks do for the policies that need no more; with the same seed they decide
+    /// as they do on the true speeds.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use shortline_core::fleet::*;
+    /// use shortline_core::graph::Edges;
+    /// use shortline_sim::{Simulation, Until};
+    ///
+    /// let fleet = |name: &str, speeds: [Speed; 2]| {
+    ///     let server_type = |speed| ServerTypeParts { name: String::new(), speed, slots: 1 };
+    ///     let server = |base: &str, server_type| ServerParts {
+    ///         names: Names { base: base.into(), count: None }, server_type, buffer: Some(5), addresses: vec![],
+    ///     };
+    ///     Fleet::new(FleetParts {
+    ///         name: name.into(),
+    ///         server_types: vec![
+    ///             ServerTypeParts { name: "fast".into(), ..server_type(speeds[0]) },
+    ///             ServerTypeParts { name: "slow".into(), ..server_type(speeds[1]) },
+    ///         ],
+    ///         servers: vec![server("a", 0), server("b", 1)],
+    ///         job_types: vec![JobTypeParts { names: Names { base: "m".into(), count: None }, arrivals: ArrivalRates::Each(1.0), size: 1.0 }],
+    ///         rates: vec![], edges: Edges::Complete, settings: Settings::default(),
+    ///     }).map(Arc::new)
+    /// };
+    /// let truth = fleet("true", [Speed::Rate(1.0), Speed::Rate(0.5)])?;
+    /// let ranks = fleet("ranks", [Speed::Rank(1), Speed::Rank(2)])?;
+    /// let wrong = fleet("wrong", [Speed::Rate(1.0), Speed::Rate(0.9)])?;
+    /// let report = Simulation::new(&truth)
+    ///     .lump(false)
+    ///     .policy("jfsq".parse()?)
+    ///     .policy_seeing("jfsq".parse()?, &ranks)
+    ///     .policy("sed".parse()?)
+    ///     .policy_seeing("sed".parse()?, &wrong)
+    ///     .until(Until::Events(400_000))
+    ///     .run()?;
+    /// assert_eq!(report.policies[1].policy, "jfsq seeing ranks");
+    /// assert_eq!(report.policies[0].means, report.policies[1].means);
+    /// assert_ne!(report.policies[2].means, report.policies[3].means);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn policy_seeing(mut self, policy: PolicySpec, seen: &Arc<Fleet>) -> Self {
+        self.rules.push(Rule::Seeing(policy, Arc::clone(seen)));
         self
     }
 
@@ -246,6 +299,15 @@ impl Simulation {
         self
     }
 
+    /// Also asks for the law of the number of idle servers among those of the `server_types` fastest types:
+    /// [`Means::idle_servers`](crate::Means::idle_servers). It costs an addition an event. It has none where each job is followed
+    /// (rates that depend on the job type, jobs that give up waiting, few jobs on many servers).
+    #[must_use]
+    pub fn idle_of_fastest(mut self, server_types: usize) -> Self {
+        self.idle_of_fastest = Some(server_types);
+        self
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -260,7 +322,8 @@ impl Simulation {
     /// As [`run`](Self::run).
     pub fn run_observed(&self, observer: &dyn Observer) -> Result<Report, SimulationError> {
         self.check_options()?;
-        let workshop = Workshop::new(Model::new(&self.fleet, self.load_factor)?, self.may_lump);
+        let model = Model { idle_of_fastest: self.idle_of_fastest, ..Model::new(&self.fleet, self.load_factor)? };
+        let workshop = Workshop::new(model, self.may_lump);
         let contenders = self.contenders(&workshop)?;
         let plan = Plan::new(&workshop.model, self.seed, self.until);
         let racers = self.pool()?.install(|| rounds::run(contenders, &plan, observer));
@@ -365,6 +428,7 @@ impl Simulation {
         }
         let prepare = |rule: &Rule| match rule {
             Rule::Named(spec) => workshop.named(*spec),
+            Rule::Seeing(spec, seen) => workshop.seeing(*spec, seen),
             Rule::Own { name, prepare } => Ok(prepare(workshop, name.clone())),
         };
         self.rules.iter().map(prepare).collect()

@@ -5,6 +5,7 @@ use shortline_core::ServerTypeId;
 use shortline_core::random::Generator;
 
 use crate::erlang::erlang;
+use crate::idle::IdleLaw;
 use crate::model::Model;
 use crate::record::{Law, Record, TypeTally};
 use crate::response::{self, Front, ResponseLaw};
@@ -26,6 +27,7 @@ pub(crate) struct Tally {
     front: Front,
     /// Ticks that they waited there.
     front_ticks: u64,
+    idle: Option<Box<IdleLaw>>,
 }
 
 /// What a job that had waited in front found at its server, and for how many ticks it had waited.
@@ -66,6 +68,7 @@ impl Tally {
             stride: 0,
             front: Front::default(),
             front_ticks: 0,
+            idle: IdleLaw::new(model),
         };
         tally.widen(model, stride);
         tally
@@ -78,6 +81,9 @@ impl Tally {
         self.blocked.fill(0);
         (self.front, self.front_ticks) = (Front::default(), 0);
         self.cells.iter_mut().for_each(|cell| (cell.joined, cell.seen) = (0, 0));
+        if let Some(idle) = &mut self.idle {
+            idle.forget();
+        }
     }
 
     /// Jobs of this type that joined.
@@ -89,6 +95,15 @@ impl Tally {
     #[inline]
     pub(crate) fn block(&mut self, job_type: usize) {
         self.blocked[job_type] += 1;
+        self.line_up();
+    }
+
+    /// A job waits in front; it is counted when it joins a server.
+    #[inline]
+    pub(crate) fn line_up(&mut self) {
+        if let Some(idle) = &mut self.idle {
+            idle.arrive();
+        }
     }
 
     /// A job joined a server of this type that had `found` jobs.
@@ -102,6 +117,20 @@ impl Tally {
         let joined = &mut self.joined[job_type];
         joined.jobs += 1;
         joined.response_sum_s += cell.response_s;
+        if let Some(idle) = &mut self.idle {
+            idle.arrive();
+            idle.join(server_type, found);
+        }
+    }
+
+    /// A job leaves a server of this type that had `jobs`, if `really`.
+    #[inline(always)]
+    pub(crate) fn leave(&mut self, server_type: usize, jobs: usize, really: bool) {
+        if let Some(idle) = &mut self.idle
+            && really
+        {
+            idle.leave(server_type, jobs);
+        }
     }
 
     /// A job that had waited in front joined a server. The time of the ticks it waited is Erlang: the clocks tick at rate
@@ -110,6 +139,9 @@ impl Tally {
         let &FromFront { job_type, server_type, found, ticks } = start;
         let rate = model.uniform_rates.as_deref().expect(UNIFORM)[server_type];
         let slots = model.slots(ServerTypeId::new(server_type));
+        if let Some(idle) = &mut self.idle {
+            idle.join(server_type, found);
+        }
         let in_front_s = ticks as f64 * tick_s;
         self.front_ticks += ticks;
         self.front.jobs += 1;
@@ -173,6 +205,7 @@ impl Tally {
             law: Law::Counted(law),
             occupancy: classes.iter().map(|cells| cells.iter().map(|cell| cell.seen as f64).collect()).collect(),
             line_area_s: t.front_ticks as f64 / tick_rate,
+            idle: t.idle.as_ref().map(|idle| idle.seen()),
         }
     }
 }

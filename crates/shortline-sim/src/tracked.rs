@@ -24,7 +24,7 @@ use rand::Rng;
 use shortline_core::alias::Alias;
 use shortline_core::policy::Policy;
 use shortline_core::random::{Generator, below};
-use shortline_core::{Decision, Dispatcher, JobTypeId, ServerId, Started, Ticket};
+use shortline_core::{Decision, Dispatcher, Fleet, JobTypeId, ServerId, Started, Ticket};
 
 use crate::chain::{Chain, Progress, Streams, Walk};
 use crate::clock_table::ClockTable;
@@ -125,7 +125,14 @@ struct Tally {
 }
 
 impl<P: Policy> TrackedChain<P> {
-    pub(crate) fn new(model: &Arc<Model>, clock: &Arc<ThinnedClock>, policy: P, streams: Streams) -> Self {
+    /// The policy decides on the fleet `seen`.
+    pub(crate) fn new(
+        model: &Arc<Model>,
+        seen: &Arc<Fleet>,
+        clock: &Arc<ThinnedClock>,
+        policy: P,
+        streams: Streams,
+    ) -> Self {
         let fleet = &model.fleet;
         let Streams { ticks, choices, gaps } = streams;
         let rest = Rest {
@@ -140,7 +147,7 @@ impl<P: Policy> TrackedChain<P> {
             clock: Arc::clone(clock),
         };
         Self {
-            dispatcher: Dispatcher::new(Arc::clone(fleet), policy),
+            dispatcher: Dispatcher::new(Arc::clone(seen), policy),
             ticks: Ticks::new(ticks),
             choices,
             gaps: Ticks::new(gaps),
@@ -426,6 +433,7 @@ impl<P: Policy> Chain for TrackedChain<P> {
             law: Law::Measured(tally.measured.clone()),
             occupancy,
             line_area_s: tally.line_area_s,
+            idle: None,
         }
     }
 }

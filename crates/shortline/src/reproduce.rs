@@ -10,6 +10,7 @@
 //! | `table.rs`, `figure.rs`, `page.rs` | CSV, SVG and markdown |
 
 mod buffers;
+mod collapse;
 mod connectivity;
 mod experiment;
 mod figure;
@@ -24,9 +25,11 @@ mod number;
 mod occupancy;
 mod optimality_in_load;
 mod optimality_in_n;
+mod order_only;
 mod page;
 mod papers;
 mod proportional_sparsity;
+mod regimes;
 mod run;
 mod table;
 mod verdict;

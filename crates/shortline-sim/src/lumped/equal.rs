@@ -57,7 +57,8 @@ impl EqualChain {
         let mut types = fleet.server_types().filter(|&m| !fleet.servers_of_type(m).is_empty());
         let one_slot = types.next().is_some_and(|m| model.slots(m) == 1);
         let one_type = types.next().is_none() && fleet.server_count() <= Head::MOST_SERVERS;
-        one_slot && one_type && model.arrival_rates.len() <= MOST_JOB_TYPES
+        let counts_only = model.idle_of_fastest.is_none();
+        one_slot && one_type && counts_only && model.arrival_rates.len() <= MOST_JOB_TYPES
     }
 
     pub(crate) fn new(model: &Arc<Model>, clock: &Arc<Clock>, position: Position, streams: Streams) -> Self {

@@ -79,6 +79,7 @@ impl Found {
             law: Law::Counted(law),
             occupancy: fleet.server_types().map(occupancy).collect(),
             line_area_s: 0.0,
+            idle: None,
         }
     }
 }

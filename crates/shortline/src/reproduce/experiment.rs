@@ -18,7 +18,8 @@ use super::number::{Data, Found};
 use super::table::Table;
 use super::verdict::{Answer, Verdict, worst};
 use super::{
-    buffers, connectivity, guarantee, homogeneous, optimality_in_load, optimality_in_n, proportional_sparsity,
+    buffers, collapse, connectivity, guarantee, homogeneous, optimality_in_load, optimality_in_n, order_only,
+    proportional_sparsity, regimes,
 };
 use crate::failure::Failure;
 
@@ -27,10 +28,13 @@ pub(crate) const ALL: &[&dyn Experiment] = &[
     &optimality_in_n::OptimalityInN,
     &optimality_in_load::OptimalityInLoad,
     &buffers::Buffers,
+    &regimes::Regimes,
+    &collapse::Collapse,
     &connectivity::Connected,
     &homogeneous::Homogeneous,
     &proportional_sparsity::ProportionalSparsity,
     &guarantee::Guarantee,
+    &order_only::OrderOnly,
 ];
 
 /// How thorough.

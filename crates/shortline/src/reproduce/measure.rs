@@ -28,9 +28,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use shortline_core::Fleet;
 use shortline_core::policy::PolicySpec;
-use shortline_sim::{Estimate, Means, PerType, Simulation, Until};
+use shortline_core::{Fleet, ServerTypeId};
+use shortline_sim::{Estimate, Means, PerType, Report, Simulation, Until};
 use shortline_theory::bounds::FluidBound;
 use shortline_theory::{Model, TheoryError};
 
@@ -54,9 +54,17 @@ pub(crate) fn simulate(
     precision: Precision,
     context: &Context<'_>,
 ) -> Result<Found, Failure> {
+    numbers(fleet, &simulation(fleet, precision, context).policy(policy).run_observed(context).map_err(Failure::run)?)
+}
+
+/// A simulation without policies yet.
+pub(crate) fn simulation(fleet: &Arc<Fleet>, precision: Precision, context: &Context<'_>) -> Simulation {
     let until = Until::RelativeError { error: precision.relative_error, most_events: precision.most_events };
-    let simulation = Simulation::new(fleet).policy(policy).seed(context.own_seed).threads(1).per_type(PerType::Top(0));
-    let report = simulation.until(until).run_observed(context).map_err(Failure::run)?;
+    Simulation::new(fleet).seed(context.own_seed).threads(1).per_type(PerType::Top(0)).until(until)
+}
+
+/// What the report says of its first policy.
+pub(crate) fn numbers(fleet: &Fleet, report: &Report) -> Result<Found, Failure> {
     let policy = &report.policies[0];
     let mut found = Found::default();
     found.set("degree", Some(Number::exact(report.edges as f64 / report.job_types as f64)));
@@ -97,8 +105,7 @@ pub(crate) fn simulate(
     Ok(found)
 }
 
-/// Jobs in the fleet above `L*(th)`, by conservation of work; `None` where a part could not be measured. For fleets whose
-/// speed classes are their server types.
+/// Jobs in the fleet above `L*(th)`, by conservation of work; `None` where a part could not be measured.
 fn jobs_above_fluid(
     fleet: &Fleet,
     means: &Means,
@@ -116,9 +123,13 @@ fn jobs_above_fluid(
     }
     let mut above = waiting_s.scaled(throughput_per_s);
     for (m, class) in (1..).zip(classes) {
-        let server_type = fleet.server_type(class.servers[0]);
-        let Some(utilisation) = means.per_server_type[server_type.index()].utilisation else { return Ok(None) };
-        let busy = Number::from(utilisation).scaled(fleet.servers_of_type(server_type).len() as f64);
+        let mut types: Vec<ServerTypeId> = class.servers.iter().map(|&server| fleet.server_type(server)).collect();
+        types.dedup();
+        let mut busy = Number::exact(0.0);
+        for server_type in types {
+            let Some(utilisation) = means.per_server_type[server_type.index()].utilisation else { return Ok(None) };
+            busy = busy.plus(Number::from(utilisation).scaled(fleet.servers_of_type(server_type).len() as f64));
+        }
         let speed = class.rate_per_s / classes[k - 1].rate_per_s;
         let servers = class.slots as f64;
         let idle = Number { mean: servers - busy.mean, low: servers - busy.high, high: servers - busy.low };

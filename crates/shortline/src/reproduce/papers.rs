@@ -132,8 +132,19 @@ impl Setting {
 
     /// The fleet, its graph drawn from the seed.
     pub(crate) fn fleet(&self, seed: u64) -> Result<Arc<Fleet>, Failure> {
+        self.declared(seed, |_, true_rate| Speed::Rate(true_rate))
+    }
+
+    /// The same fleet as it looks where other speeds are declared: a function of the class, from 0, fastest first, and its
+    /// true rate.
+    pub(crate) fn declared(&self, seed: u64, speed: impl Fn(usize, f64) -> Speed) -> Result<Arc<Fleet>, Failure> {
         let mut parts = self.parts();
         parts.edges = self.edges(&parts, seed)?;
+        for (class, (server_type, &(_, rate, _))) in
+            parts.server_types.iter_mut().zip(self.speeds.classes()).enumerate()
+        {
+            server_type.speed = speed(class, rate);
+        }
         Ok(Arc::new(Fleet::new(parts).map_err(Failure::run)?))
     }
 
