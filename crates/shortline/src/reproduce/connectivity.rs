@@ -45,6 +45,9 @@ const SIZE_EXPONENT: f64 = 1.1;
 /// Exponent of `1 / (1 - lambda)` of \[W\]'s general graph.
 const GENERAL_EXPONENT: f64 = 2.0;
 
+/// A number over something.
+type Curve = Vec<(f64, Option<Number>)>;
+
 /// A fleet whose degree varies.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Fleets {
@@ -84,7 +87,7 @@ impl Fleets {
     }
 
     /// A number over the degree.
-    fn curve(self, scale: Scale, data: &Data, policy: PolicySpec, name: &str) -> Vec<(f64, Option<Number>)> {
+    fn curve(self, scale: Scale, data: &Data, policy: PolicySpec, name: &str) -> Curve {
         let number = |degree| data.number(&self.key(Design::Degree(degree), policy), name);
         self.degrees(scale).map(|degree| (f64::from(degree), number(degree))).collect()
     }
@@ -211,7 +214,7 @@ impl Experiment for Connected {
             claim: "[W] At a fixed load omega(1) servers per job type are enough; near capacity (L + N)/(1 - lambda)^2 edges are, and (L + N)/(1 - lambda) ln 1/(1 - lambda) with equal rates, if they are placed well.",
             version: 1,
             quick_s: 6,
-            full_min: 8,
+            full_min: 5,
         }
     }
 
@@ -271,11 +274,11 @@ impl Experiment for Connected {
 }
 
 /// Edges over `1 / (1 - lambda)`, or over `L + N`.
-fn needed_by_load(scale: Scale, data: &Data, name: &str, gap: f64) -> Vec<(f64, Option<Number>)> {
+fn needed_by_load(scale: Scale, data: &Data, name: &str, gap: f64) -> Curve {
     by_load(scale).into_iter().map(|fleets| (fleets.closeness(), fleets.edges(scale, data, name, gap))).collect()
 }
 
-fn needed_by_size(scale: Scale, data: &Data, name: &str, gap: f64) -> Vec<(f64, Option<Number>)> {
+fn needed_by_size(scale: Scale, data: &Data, name: &str, gap: f64) -> Curve {
     by_size(scale).into_iter().map(|fleets| (fleets.vertices(), fleets.edges(scale, data, name, gap))).collect()
 }
 
@@ -321,7 +324,7 @@ fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
         let difference = here.zip(there).map(|(a, b)| a.minus_independent(b));
         close_to(difference, 0.0, SAME).of(format_args!("N = {}", fleets.servers))
     });
-    let exponent = |curve: fn(Scale, &Data, &str, f64) -> Vec<(f64, Option<Number>)>, most: f64| {
+    let exponent = |curve: fn(Scale, &Data, &str, f64) -> Curve, most: f64| {
         let of =
             |&gap: &f64| slope_at_most(&curve(scale, data, "gap", gap), most).of(format_args!("gap {}", percent(gap)));
         all(judged(scale).iter().map(of))
@@ -504,7 +507,7 @@ fn edges_by_size(scale: Scale, data: &Data) -> Figure {
 }
 
 fn exponents(scale: Scale, data: &Data) -> Table {
-    let slope = |curve: Vec<(f64, Option<Number>)>| Cell::from(log_log_slope(&curve).ok());
+    let slope = |curve: Curve| Cell::from(log_log_slope(&curve).ok());
     let row = |&gap: &f64| -> Vec<Cell> {
         vec![
             percent(gap).into(),

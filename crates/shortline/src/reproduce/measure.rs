@@ -28,8 +28,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use shortline_core::Fleet;
 use shortline_core::policy::PolicySpec;
+use shortline_core::{Fleet, ServerTypeId};
 use shortline_sim::{Estimate, Means, PerType, Report, Simulation, Until};
 use shortline_theory::bounds::FluidBound;
 use shortline_theory::{Model, TheoryError};
@@ -105,8 +105,7 @@ pub(crate) fn numbers(fleet: &Fleet, report: &Report) -> Result<Found, Failure> 
     Ok(found)
 }
 
-/// Jobs in the fleet above `L*(th)`, by conservation of work; `None` where a part could not be measured. For fleets whose
-/// speed classes are their server types.
+/// Jobs in the fleet above `L*(th)`, by conservation of work; `None` where a part could not be measured.
 fn jobs_above_fluid(
     fleet: &Fleet,
     means: &Means,
@@ -124,9 +123,13 @@ fn jobs_above_fluid(
     }
     let mut above = waiting_s.scaled(throughput_per_s);
     for (m, class) in (1..).zip(classes) {
-        let server_type = fleet.server_type(class.servers[0]);
-        let Some(utilisation) = means.per_server_type[server_type.index()].utilisation else { return Ok(None) };
-        let busy = Number::from(utilisation).scaled(fleet.servers_of_type(server_type).len() as f64);
+        let mut types: Vec<ServerTypeId> = class.servers.iter().map(|&server| fleet.server_type(server)).collect();
+        types.dedup();
+        let mut busy = Number::exact(0.0);
+        for server_type in types {
+            let Some(utilisation) = means.per_server_type[server_type.index()].utilisation else { return Ok(None) };
+            busy = busy.plus(Number::from(utilisation).scaled(fleet.servers_of_type(server_type).len() as f64));
+        }
         let speed = class.rate_per_s / classes[k - 1].rate_per_s;
         let servers = class.slots as f64;
         let idle = Number { mean: servers - busy.mean, low: servers - busy.high, high: servers - busy.low };

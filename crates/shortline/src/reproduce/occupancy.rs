@@ -113,7 +113,7 @@ mod tests {
             assert!((number.mean - exact).abs() < 3.0 * number.half_width(), "{name}: {number} and {exact}");
             assert!(number.half_width() < 0.2 * exact, "{name}: {number}");
         }
-        assert_eq!(found.numbers["x3"].mean, 0.0);
-        assert_eq!(found.numbers["max_server_degree"].mean, 1.0);
+        assert_eq!(found.numbers["x3"], Number::exact(0.0));
+        assert_eq!(found.numbers["max_server_degree"], Number::exact(1.0));
     }
 }
