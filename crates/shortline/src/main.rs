@@ -11,6 +11,7 @@ mod fleet_file;
 mod ledger;
 mod logging;
 mod number;
+mod page;
 mod replay;
 mod reproduce;
 mod serve;

@@ -16,6 +16,7 @@ use shortline_theory::stability;
 
 use super::kept::Kept;
 use super::mean_field::{self, AtRest, Predicted};
+use super::report::{self, Asked};
 use super::sweep::{self, Point};
 use super::watch::Watch;
 use super::{Args, ServiceInstead, asked, refused, tables};
@@ -77,6 +78,9 @@ pub(super) fn run(args: &Args, file: &Parts, policies: &[PolicySpec], watch: &Wa
     }
     watch.bar.finish_and_clear();
     warn(args, file, policies, &done, points.len(), watch);
+    if let Some(path) = &args.report {
+        report::write(path, &Asked { args, file, policies, points: points.len() }, &done)?;
+    }
     print(args, policies, &done)?;
     let all = done.len() == points.len() && done.iter().all(Simulated::has_converged);
     if args.strict && !all {
