@@ -163,6 +163,8 @@ pub(crate) struct BoundCurve {
 struct Frame<'a> {
     /// Height of the title above; 0 = none.
     title: u32,
+    /// Width of what is left of the vertical axis.
+    left: u32,
     curves: &'a [BoundCurve],
 }
 
@@ -174,13 +176,13 @@ impl Figure {
 
     /// The figure as SVG.
     pub(crate) fn svg(&self) -> Result<String, Failure> {
-        self.drawn(Frame { title: TITLE, curves: &[] })
+        self.drawn(Frame { title: TITLE, left: 58, curves: &[] })
     }
 
     /// The figure as a part of a page of HTML that has the title as a heading. Title and caption are in it for those who hear
     /// the page; it names no address, not even that of its format.
     pub(crate) fn inline(&self, curves: &[BoundCurve]) -> Result<String, Failure> {
-        let svg = self.drawn(Frame { title: 0, curves })?;
+        let svg = self.drawn(Frame { title: 0, left: 70, curves })?;
         let head = svg.find('>').map_or(0, |end| end + 1);
         let tag = svg[..head].replace(" xmlns=\"http://www.w3.org/2000/svg\"", " role=\"img\"");
         Ok(format!(
@@ -244,7 +246,7 @@ impl Figure {
         let curves = frame.curves.iter().flat_map(|curve| &curve.points).map(|&(_, bound)| bound);
         let y_range = self.y.range(ends.chain(self.bound.iter().map(|(bound, _)| *bound)).chain(curves));
         for (panel, area) in self.panels.iter().zip(charts.split_evenly((rows, columns))) {
-            self.draw_panel(panel, &area, (labels, frame.curves), x_range, y_range)?;
+            self.draw_panel(panel, &area, (labels, frame), x_range, y_range)?;
         }
         self.draw_legend(&legend, labels, frame.curves)
     }
@@ -253,7 +255,7 @@ impl Figure {
         &self,
         panel: &Panel,
         area: &DrawingArea<DB, Shift>,
-        (labels, curves): (&[&str], &[BoundCurve]),
+        (labels, frame): (&[&str], Frame<'_>),
         x_range: (f64, f64),
         y_range: (f64, f64),
     ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
@@ -262,7 +264,7 @@ impl Figure {
             .margin(10)
             .caption(&panel.title, ("sans-serif", 14))
             .x_label_area_size(40)
-            .y_label_area_size(58)
+            .y_label_area_size(frame.left)
             .build_cartesian_2d(marked(&self.x, x_range), marked(&self.y, y_range))?;
         let mut mesh = chart.configure_mesh();
         mesh.light_line_style(TRANSPARENT).bold_line_style(BLACK.mix(0.12));
@@ -271,7 +273,7 @@ impl Figure {
             let ends = [(x_range.0, place), (x_range.1, place)];
             chart.draw_series(DashedLineSeries::new(ends, 7, 5, BLACK.stroke_width(2)))?;
         }
-        for (i, curve) in curves.iter().enumerate() {
+        for (i, curve) in frame.curves.iter().enumerate() {
             let points = curve.points.iter().filter_map(|&(x, y)| Some((self.x.place(x)?, self.y.place(y)?)));
             let points: Vec<(f64, f64)> = points.collect();
             let (dash, gap) = dashes(i);

@@ -46,7 +46,7 @@ pub(crate) fn table(caption: &str, columns: &[(&str, Column)], rows: &[Vec<Marku
                     @for row in rows {
                         tr {
                             @for (i, cell) in row.iter().enumerate() {
-                                @if i == 0 { th scope="row" { (cell) } } @else { td class=[class(i)] { (cell) } }
+                                @if i == 0 { th scope="row" class=[class(0)] { (cell) } } @else { td class=[class(i)] { (cell) } }
                             }
                         }
                     }

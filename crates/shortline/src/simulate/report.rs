@@ -33,6 +33,9 @@ use numbers::{counted, grouped};
 /// The points of a sweep are shown one by one as long as the page stays below this.
 const MOST_BYTES: usize = 1_500_000;
 
+/// Job types in the table of the only simulation, and of each point of a sweep.
+const JOB_TYPES_LISTED: [usize; 2] = [100, 20];
+
 /// What was asked for, and what came of it.
 pub(super) struct Asked<'a> {
     pub(super) args: &'a Args,
@@ -54,7 +57,7 @@ fn body(asked: &Asked<'_>, fleet: &Fleet, done: &[Simulated]) -> Result<Markup, 
     let found = if is_sweep {
         html! { h2 { "Sweep" } (curves::section(done)?) (one_by_one(done)?) }
     } else {
-        policies::sections(&done[0].report)?
+        policies::sections(&done[0].report, JOB_TYPES_LISTED[0])?
     };
     Ok(html! {
         h1 { (fleet.name()) }
@@ -67,10 +70,10 @@ fn body(asked: &Asked<'_>, fleet: &Fleet, done: &[Simulated]) -> Result<Markup, 
         h2 { "The fleet" }
         @if is_sweep { p.quiet { "As in the fleet file; the sweep changes it." } }
         (picture::of(fleet))
-        h2 { "What theory knows of it" }
+        (found)
+        h2 { "What theory knows of the fleet" }
         @if is_sweep { p.quiet { "At the arrival rates of the fleet file" @if asked.args.load.is_some() { ", scaled to --load" } "." } }
         (check::findings(fleet, &asked.file.warnings, asked.policies))
-        (found)
     })
 }
 
@@ -101,7 +104,7 @@ fn one_by_one(done: &[Simulated]) -> Result<Markup, Failure> {
     let mut shown: Vec<Markup> = Vec::new();
     let mut bytes = 0;
     for simulated in done {
-        let sections = policies::sections(&simulated.report)?;
+        let sections = policies::sections(&simulated.report, JOB_TYPES_LISTED[1])?;
         bytes += sections.0.len();
         if bytes > MOST_BYTES {
             break;

@@ -45,7 +45,8 @@ impl Reported {
             let selector = Selector::parse("caption").unwrap();
             table.select(&selector).next().is_some_and(|found| words(found).contains(caption))
         };
-        let table = self.all("table").into_iter().find(|table| has_caption(&table)).unwrap_or_else(|| panic!("{caption}"));
+        let table =
+            self.all("table").into_iter().find(|table| has_caption(&table)).unwrap_or_else(|| panic!("{caption}"));
         let (rows, cells) = (Selector::parse("tr").unwrap(), Selector::parse("th, td").unwrap());
         table.select(&rows).map(|row| row.select(&cells).collect()).collect()
     }
@@ -80,7 +81,10 @@ fn is_value(cell: ElementRef<'_>, value: &Value) {
 /// Nothing on the page leads out of it, or runs.
 fn stands_alone(reported: &Reported) {
     assert!(!reported.text.contains("http://") && !reported.text.contains("https://"), "an address");
-    assert_eq!(reported.all("script, link, img, iframe, object, embed, base, form, image, use, foreignObject").len(), 0);
+    assert_eq!(
+        reported.all("script, link, img, iframe, object, embed, base, form, image, use, foreignObject").len(),
+        0
+    );
     for element in reported.all("*") {
         for (name, value) in element.value().attrs() {
             let fetches = ["src", "href", "srcset", "data", "xlink:href", "action", "poster", "background"];
@@ -111,9 +115,11 @@ fn the_page_says_what_the_json_says() {
             ("waits", "fraction_waiting"),
             ("blocked", "blocking_probability"),
             ("reneged", "reneged_probability"),
+            ("jobs in the fleet", "mean_jobs"),
         ];
-        for (column, key) in columns {
-            is_estimate(reported.cell("Means with", name, column), &policy[key]);
+        for (i, (column, key)) in columns.into_iter().enumerate() {
+            let caption = if i < 4 { "Means with" } else { "Percentiles" };
+            is_estimate(reported.cell(caption, name, column), &policy[key]);
         }
         is_value(reported.cell("Means with", name, "bound"), &policy["bound"]["mean_response_s"]);
         let job_type = &policy["per_job_type"][0];
@@ -144,7 +150,10 @@ fn the_page_says_what_the_json_says() {
 fn the_page_has_its_origin_and_what_check_finds() {
     let reported = reported(TWO_SERVERS, &ARGUMENTS);
     let command = words(reported.all("pre")[0]);
-    assert!(command.starts_with("shortline simulate ") && command.ends_with("--policy 'jfsq,jsq(2)' --events 40000 --seed 7"));
+    assert!(
+        command.starts_with("shortline simulate ")
+            && command.ends_with("--policy 'jfsq,jsq(2)' --events 40000 --seed 7")
+    );
     let facts: Vec<String> = reported.all("dl div").into_iter().map(words).collect();
     for fact in ["Seed7", concat!("Versionshortline ", env!("CARGO_PKG_VERSION")), "Stableyes", "Bottleneck"] {
         assert!(facts.iter().any(|found| found.starts_with(fact)), "{fact} in {facts:?}");
@@ -201,7 +210,8 @@ fn policies_without_means_or_certainty_are_shown_as_such() {
     let row = |reported: &Reported, name: &str| words(reported.cell("Means with", name, "policy"));
     assert!(row(&unstable, "random").contains("(unstable: +"), "{}", row(&unstable, "random"));
     assert_eq!(row(&unstable, "jfsq"), "jfsq");
-    let drawn: Vec<String> = unstable.all("svg.bars")[0].select(&Selector::parse("g > text").unwrap()).map(words).collect();
+    let drawn: Vec<String> =
+        unstable.all("svg.bars")[0].select(&Selector::parse("g > text").unwrap()).map(words).collect();
     assert!(drawn.iter().any(|text| text.starts_with("unstable: +")), "{drawn:?}");
     let notes: Vec<String> = unstable.all("li").into_iter().map(words).collect();
     assert!(notes.iter().any(|note| note.starts_with("random, no means:") && note.contains("pile up")), "{notes:?}");
@@ -250,7 +260,10 @@ fn a_sweep_has_curves_a_table_and_its_points() {
     }
     assert!(reported.json[2]["policies"][1]["unstable"] == true);
     let notes: Vec<String> = reported.all("li").into_iter().map(words).collect();
-    assert!(notes.iter().any(|note| note.starts_with("random at load 0.9: unstable")), "{notes:?}");
+    assert!(
+        notes.iter().any(|note| note.starts_with("random unstable: +") && note.ends_with("at load 0.9")),
+        "{notes:?}"
+    );
     let points: Vec<String> = reported.all("details > summary").into_iter().map(words).collect();
     assert!(["load 0.3", "load 0.6", "load 0.9"].iter().all(|point| points.iter().any(|found| found == point)));
 }

@@ -66,14 +66,14 @@ impl Bars<'_> {
                 title { (self.title) }
                 desc { (self.description) }
                 @for tick in round_steps(0.0, end) {
-                    line.axis x1=(pixel(x(tick))) x2=(pixel(x(tick))) y1="0" y2=(bottom);
+                    line.axis x1=(pixel(x(tick))) x2=(pixel(x(tick))) y1="0" y2=(bottom) {}
                     text.quiet x=(pixel(x(tick))) y=(bottom + 16.0) text-anchor="middle" { (short(tick)) }
                 }
                 text.quiet x=(names + 0.5 * bars) y=(bottom + 36.0) text-anchor="middle" { (self.axis) }
                 @for (i, bar) in self.rows.iter().enumerate() {
                     (row(bar, ROW * i as f64 + 2.0, x, names, most))
                 }
-                line.axis x1=(names) x2=(names) y1="0" y2=(bottom);
+                line.axis x1=(names) x2=(names) y1="0" y2=(bottom) {}
                 (self.key(bottom + AXIS + 14.0))
             }
         }
@@ -86,15 +86,15 @@ impl Bars<'_> {
         let steps = self.parts.map_or(0.0, |_| 180.0);
         html! {
             @if let Some([first, second]) = self.parts {
-                rect.solid x=(x) y=(y - 10.0) width="14" height="11";
+                rect.solid x=(x) y=(y - 10.0) width="14" height="11" {}
                 text.quiet x=(x + 19.0) y=(y) { (first) }
-                rect.hollow x=(x + 80.0) y=(y - 10.0) width="14" height="11";
+                rect.hollow x=(x + 80.0) y=(y - 10.0) width="14" height="11" {}
                 text.quiet x=(x + 99.0) y=(y) { (second) }
             }
-            path.whisker d={ "M" (x + steps) " " (middle) "h18m0 -4v8m-18 0v-8" };
+            path.whisker d={ "M" (x + steps) " " (middle) "h18m0 -4v8m-18 0v-8" } {}
             text.quiet x=(x + steps + 24.0) y=(y) { "95 % interval" }
             @if bound {
-                path.bound d={ "M" (x + steps + 125.0) " " (y - 12.0) "v14" };
+                path.bound d={ "M" (x + steps + 125.0) " " (y - 12.0) "v14" } {}
                 text.quiet x=(x + steps + 133.0) y=(y) { "bound" }
             }
         }
@@ -111,14 +111,14 @@ fn row(bar: &Bar, top: f64, x: impl Fn(f64) -> f64, names: f64, most: usize) -> 
             title { (bar.name) ": " (bar.text) }
             text x=(names - 8.0) y=(middle + 4.0) text-anchor="end" { (fitting(&bar.name, most)) }
             @if bar.is_known {
-                rect.solid x=(names) y=(up) width=(pixel(first - names)) height=(HEIGHT);
-                @if sum > first { rect.hollow x=(pixel(first)) y=(up) width=(pixel(sum - first)) height=(HEIGHT); }
-                @if let Some(bound) = bar.bound { path.bound d={ "M" (pixel(x(bound))) " " (top) "v" (ROW - 2.0) }; }
+                rect.solid x=(names) y=(up) width=(pixel(first - names)) height=(HEIGHT) {}
+                @if sum > first { rect.hollow x=(pixel(first)) y=(up) width=(pixel(sum - first)) height=(HEIGHT) {} }
+                @if let Some(bound) = bar.bound { path.bound d={ "M" (pixel(x(bound))) " " (top) "v" (ROW - 2.0) } {} }
                 @if let Some([low, high]) = bar.interval {
                     path.whisker d={
                         "M" (pixel(x(low))) " " (middle) "H" (pixel(x(high)))
                         "M" (pixel(x(low))) " " (middle - 4.0) "v8M" (pixel(x(high))) " " (middle - 4.0) "v8"
-                    };
+                    } {}
                 }
                 text x=(pixel(end + 8.0)) y=(middle + 4.0) { (bar.text) }
             } @else {

@@ -69,7 +69,7 @@ const CURVES: [Curve; 6] = [
 /// Curves, table, and what is to be known of single points.
 pub(super) fn section(done: &[Simulated]) -> Result<Markup, Failure> {
     let figures: Vec<Markup> = CURVES.iter().map(|curve| curve.figure(done)).collect::<Result<_, _>>()?;
-    let without: Vec<String> = done.iter().flat_map(exceptions).collect();
+    let without = exceptions(done);
     Ok(html! {
         p.quiet { "95 % intervals are bars. A policy has no point where it has no means." }
         div.side { @for figure in &figures { (figure) } }
@@ -89,13 +89,20 @@ pub(super) fn title(simulated: &Simulated) -> String {
     simulated.point.map_or("the fleet".to_owned(), Point::title)
 }
 
-/// What keeps policies from having a point, or a certain one.
-fn exceptions(simulated: &Simulated) -> impl Iterator<Item = String> {
-    simulated
-        .report
-        .policies
-        .iter()
-        .filter_map(|policy| Some(format!("{} at {}: {}", policy.policy, title(simulated), state(policy)?)))
+/// What keeps policies from having a point, or a certain one, each with the points where it is so.
+fn exceptions(done: &[Simulated]) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for simulated in done {
+        for policy in &simulated.report.policies {
+            let Some(state) = state(policy) else { continue };
+            let what = format!("{} {state}", policy.policy);
+            match lines.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, points)) => points.push(title(simulated)),
+                None => lines.push((what, vec![title(simulated)])),
+            }
+        }
+    }
+    lines.into_iter().map(|(what, points)| format!("{what} at {}", points.join(", "))).collect()
 }
 
 fn x(simulated: &Simulated) -> f64 {
@@ -192,7 +199,7 @@ fn x_axis(done: &[Simulated]) -> Axis {
     match done[0].point {
         Some(Point::Degree(_)) => Axis::log("degree of the graph (logarithmic)").ticks(ticks),
         Some(Point::Servers(_)) => Axis::log("servers (logarithmic)").ticks(ticks),
-        _ => Axis::linear("offered load"),
+        _ => Axis::linear("offered load").ticks(ticks),
     }
 }
 

@@ -8,14 +8,12 @@ use crate::simulate::tables::with_error;
 
 pub(super) use crate::number::plain;
 
-/// `2.249 ±0.013 s`, with the interval's ends to look up; a dash where nothing was measured.
+/// `2.249 ±0.013 s`, with the ends of the interval for machines; a dash where nothing was measured.
 pub(super) fn estimate(estimate: Option<Estimate>, factor: f64, unit: &str) -> Markup {
     match estimate {
         None => html! { "–" },
         Some(e) => {
-            let [low, high] = e.ci95.map(|end| plain(end * factor));
-            let ends = format!("95 % interval {low} to {high}{unit}");
-            html! { data value=(e.mean) data-low=(e.ci95[0]) data-high=(e.ci95[1]) title=(ends) { (with_error(&e, factor, unit)) } }
+            html! { data value=(e.mean) data-low=(e.ci95[0]) data-high=(e.ci95[1]) { (with_error(&e, factor, unit)) } }
         }
     }
 }

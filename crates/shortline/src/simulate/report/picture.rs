@@ -59,13 +59,13 @@ fn one_by_one(fleet: &Fleet, caption: &str) -> Markup {
             desc { (caption) }
             @for l in fleet.job_types() {
                 @for r in holders(fleet, l) {
-                    line.edge x1=(LEFT) y1=(y(l.index(), job_types)) x2=(RIGHT) y2=(y(r.index(), servers));
+                    line.edge x1=(LEFT) y1=(y(l.index(), job_types)) x2=(RIGHT) y2=(y(r.index(), servers)) {}
                 }
             }
             @for l in fleet.job_types() {
                 g {
                     title { (name(l)) (rate(l)) }
-                    circle.node cx=(LEFT) cy=(y(l.index(), job_types)) r="5";
+                    circle.node cx=(LEFT) cy=(y(l.index(), job_types)) r="5" {}
                     text x=(LEFT - 12.0) y=(y(l.index(), job_types) + 4.0) text-anchor="end" { (fitting(&name(l), 22)) (rate(l)) }
                 }
             }
@@ -73,7 +73,7 @@ fn one_by_one(fleet: &Fleet, caption: &str) -> Markup {
                 @let (name, kind) = (fleet.server_name(r), kind(fleet, fleet.server_type(r)));
                 g {
                     title { (name) ": " (kind) }
-                    rect.node x=(RIGHT - 5.0) y=(y(r.index(), servers) - 5.0) width="10" height="10";
+                    rect.node x=(RIGHT - 5.0) y=(y(r.index(), servers) - 5.0) width="10" height="10" {}
                     text x=(RIGHT + 12.0) y=(y(r.index(), servers) + 4.0) { (fitting(&name, 18)) " " tspan.quiet { (fitting(&kind, 22)) } }
                 }
             }
@@ -161,14 +161,14 @@ impl Groups {
                 }
                 @for (i, (degree, class)) in self.classes.iter().enumerate() {
                     @let middle = y(i, self.classes.len());
-                    rect.box x="4" y=(middle - 24.0) width=(LEFT - 4.0) height="48" rx="4";
+                    rect.box x="4" y=(middle - 24.0) width=(LEFT - 4.0) height="48" rx="4" {}
                     text x="14" y=(middle - 4.0) { (counted(class.job_types, "job type")) }
                     text.quiet x="14" y=(middle + 14.0) { (on_servers(*degree)) ", " (arrivals(class.arrivals_per_s)) }
                 }
                 @for (j, kinds) in boxes.iter().enumerate() {
                     @let middle = y(j, boxes.len());
                     @let servers: usize = kinds.clone().map(|m| fleet.servers_of_type(ServerTypeId::new(m)).len()).sum();
-                    rect.box x=(RIGHT) y=(middle - 24.0) width=(WIDTH - RIGHT - 4.0) height="48" rx="4";
+                    rect.box x=(RIGHT) y=(middle - 24.0) width=(WIDTH - RIGHT - 4.0) height="48" rx="4" {}
                     text x=(RIGHT + 10.0) y=(middle - 4.0) { (counted(servers as u64, "server")) }
                     text.quiet x=(RIGHT + 10.0) y=(middle + 14.0) {
                         @if kinds.len() == 1 { (fitting(&kind(fleet, ServerTypeId::new(kinds.start)), 38)) }

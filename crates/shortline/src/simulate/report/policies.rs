@@ -15,23 +15,21 @@ use crate::simulate::tables::with_error;
 
 /// Job types drawn; the table has more.
 const JOB_TYPES_DRAWN: usize = 20;
-/// Job types in the table.
-const JOB_TYPES_LISTED: usize = 100;
 /// Server types drawn, and in the table.
 const SERVER_TYPES_DRAWN: usize = 6;
 const SERVER_TYPES_LISTED: usize = 50;
 /// Numbers of jobs in the table of occupancies.
 const LEVELS_LISTED: usize = 8;
 
-/// All of it.
-pub(super) fn sections(report: &Report) -> Result<Markup, Failure> {
+/// All of it, with at most so many job types in their table.
+pub(super) fn sections(report: &Report, job_types_listed: usize) -> Result<Markup, Failure> {
     Ok(html! {
         h2 { "Response time" }
         (response(report))
         (differences(report))
         @if known(report).next().is_some() {
             h2 { "Job types" }
-            (job_types(report))
+            (job_types(report, job_types_listed))
             h2 { "Law of the response times" }
             (law(report)?)
             h2 { "Occupancy" }
@@ -82,7 +80,8 @@ fn response(report: &Report) -> Markup {
     let end = bars.end();
     html! {
         (page::figure(title, caption, &bars.svg(end), None))
-        (table("Means with 95 % intervals", &COLUMNS, &report.policies.iter().map(row).collect::<Vec<_>>()))
+        (table("Means with 95 % intervals", &MEANS, &report.policies.iter().map(means).collect::<Vec<_>>()))
+        (table("Percentiles of the response time, and what became of the jobs", &SHARES, &report.policies.iter().map(shares).collect::<Vec<_>>()))
         (notes(report))
     }
 }
@@ -105,22 +104,16 @@ fn response_bar(policy: &PolicyReport) -> Bar {
     }
 }
 
-const COLUMNS: [(&str, Column); 12] = [
+const MEANS: [(&str, Column); 6] = [
     ("policy", Column::Words),
     ("mean response", Column::Numbers),
     ("bound", Column::Numbers),
     ("over the bound", Column::Numbers),
     ("waiting", Column::Numbers),
     ("service", Column::Numbers),
-    ("50 % below", Column::Numbers),
-    ("95 % below", Column::Numbers),
-    ("99 % below", Column::Numbers),
-    ("waits", Column::Numbers),
-    ("blocked", Column::Numbers),
-    ("reneged", Column::Numbers),
 ];
 
-fn row(policy: &PolicyReport) -> Vec<Markup> {
+fn means(policy: &PolicyReport) -> Vec<Markup> {
     let of = |time: fn(&Means) -> Option<Estimate>| policy.means.as_ref().and_then(time);
     let bound = match &policy.bound {
         Some(bound) => html! { (value(Some(bound.mean_response_s), 1.0, " s")) " (" (bound.kind) ")" },
@@ -133,12 +126,31 @@ fn row(policy: &PolicyReport) -> Vec<Markup> {
         estimate(policy.ratio_to_bound, 1.0, ""),
         seconds(of(|m| m.mean_waiting_s)),
         seconds(of(|m| m.mean_service_s)),
+    ]
+}
+
+const SHARES: [(&str, Column); 8] = [
+    ("policy", Column::Words),
+    ("50 % below", Column::Numbers),
+    ("95 % below", Column::Numbers),
+    ("99 % below", Column::Numbers),
+    ("waits", Column::Numbers),
+    ("blocked", Column::Numbers),
+    ("reneged", Column::Numbers),
+    ("jobs in the fleet", Column::Numbers),
+];
+
+fn shares(policy: &PolicyReport) -> Vec<Markup> {
+    let of = |share: fn(&Means) -> Option<Estimate>| policy.means.as_ref().and_then(share);
+    vec![
+        named(policy),
         seconds(of(|m| m.p50_response_s)),
         seconds(of(|m| m.p95_response_s)),
         seconds(of(|m| m.p99_response_s)),
         percent(of(|m| m.fraction_waiting)),
         percent(of(|m| m.blocking_probability)),
         percent(of(|m| m.reneged_probability)),
+        estimate(of(|m| m.mean_jobs), 1.0, ""),
     ]
 }
 
@@ -172,12 +184,12 @@ fn differences(report: &Report) -> Markup {
     }
 }
 
-fn job_types(report: &Report) -> Markup {
+fn job_types(report: &Report, most_listed: usize) -> Markup {
     let all: Vec<(&PolicyReport, &Means)> = known(report).collect();
     let figures: Vec<(String, Bars<'_>)> = all.iter().map(|(policy, means)| job_type_bars(policy, means)).collect();
     let end = figures.iter().map(|(_, bars)| bars.end()).fold(0.0, f64::max);
-    let listed = all[0].1.per_job_type.len();
-    let drawn = listed.min(JOB_TYPES_DRAWN);
+    let known = all[0].1.per_job_type.len();
+    let (listed, drawn) = (known.min(most_listed), known.min(JOB_TYPES_DRAWN));
     html! {
         p.quiet {
             "Mean response time of each job type, with its 95 % interval, on one scale. Drawn: "
@@ -186,10 +198,10 @@ fn job_types(report: &Report) -> Markup {
         div.side { @for (title, bars) in &figures { (page::figure(title, "", &bars.svg(end), None)) } }
         details {
             summary { "The numbers" }
-            (job_type_table(report, &all))
-            @if listed.min(JOB_TYPES_LISTED) < report.job_types {
+            (job_type_table(report, &all, listed))
+            @if listed < report.job_types {
                 p.quiet {
-                    "The " (listed.min(JOB_TYPES_LISTED)) " most frequent of " (grouped(report.job_types as u64))
+                    "The " (listed) " most frequent of " (grouped(report.job_types as u64))
                     "; " code { "--json --per-type all" } " has all."
                 }
             }
@@ -223,7 +235,7 @@ fn job_type_bars<'a>(policy: &'a PolicyReport, means: &Means) -> (String, Bars<'
     (policy.policy.clone(), bars)
 }
 
-fn job_type_table(report: &Report, all: &[(&PolicyReport, &Means)]) -> Markup {
+fn job_type_table(report: &Report, all: &[(&PolicyReport, &Means)], listed: usize) -> Markup {
     let is_lossy = |(_, means): &(&PolicyReport, &Means)| {
         means.per_job_type.iter().any(|l| l.blocking_probability.is_some_and(|share| share.mean > 0.0))
     };
@@ -247,7 +259,7 @@ fn job_type_table(report: &Report, all: &[(&PolicyReport, &Means)]) -> Markup {
         }
         row
     };
-    let rows: Vec<Vec<Markup>> = (0..all[0].1.per_job_type.len().min(JOB_TYPES_LISTED)).map(row).collect();
+    let rows: Vec<Vec<Markup>> = (0..listed).map(row).collect();
     let caption = format!("Job types of {}, the most frequent first", report.fleet);
     table(&caption, &columns, &rows)
 }
