@@ -12,6 +12,7 @@ mod connectivity;
 mod figures;
 mod fleet;
 mod guarantee;
+mod html;
 mod model;
 mod problems;
 mod report;
@@ -22,6 +23,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use shortline_core::Fleet;
+use shortline_core::fleet::Fault;
 use shortline_core::policy::PolicySpec;
 
 use crate::failure::Failure;
@@ -82,6 +85,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         println!("{}", text::page(&report, args.top));
     }
     report.verdict()
+}
+
+/// What theory knows of a fleet, as a part of a page.
+pub(crate) fn findings(fleet: &Fleet, warnings: &[Fault], policies: &[PolicySpec]) -> maud::Markup {
+    let progress = Progress::new();
+    let report = Report::of(fleet, warnings, policies, false, &progress);
+    progress.bar.finish_and_clear();
+    html::findings(&report)
 }
 
 /// Says on standard error what is being computed; a fleet of 100,000 servers takes a while.

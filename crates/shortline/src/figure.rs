@@ -1,8 +1,11 @@
 //! Figures: lines over a common axis in one or more panels, as SVG.
 //!
 //! Every series has a marker of its own shape, filled or hollow, so that a figure reads without colour; the colours are
-//! those of Okabe and Ito, which colour-blind readers tell apart. Intervals are drawn as bars, the bound as a dashed line. On
-//! a logarithmic axis a number of 0 has no place: its interval reaches down to the axis and there is no marker.
+//! those of Okabe and Ito, which colour-blind readers tell apart. Intervals are drawn as bars, the bound as a dashed line, or
+//! a dashed curve where it changes along the axis. On a logarithmic axis a number of 0 has no place: its interval reaches
+//! down to the axis and there is no marker.
+//!
+//! A figure is a file of its own ([`Figure::svg`]) or a part of a page ([`Figure::inline`]).
 
 use std::ops::Range;
 
@@ -102,7 +105,7 @@ impl Axis {
 }
 
 /// Multiples of 1, 2 or 5 times a power of ten, about five in the range.
-fn round_steps(low: f64, high: f64) -> Vec<f64> {
+pub(crate) fn round_steps(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 5.0;
     let power = 10_f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|s| s * power).into_iter().find(|&s| s >= rough).unwrap_or(10.0 * power);
@@ -110,7 +113,8 @@ fn round_steps(low: f64, high: f64) -> Vec<f64> {
     (first..=last).map(|i| i as f64 * step).collect()
 }
 
-fn short(value: f64) -> String {
+/// Four digits.
+pub(crate) fn short(value: f64) -> String {
     let rounded: f64 = format!("{value:.3e}").parse().expect("a printed number reads as one");
     if rounded == 0.0 || (1e-3..1e6).contains(&rounded.abs()) { format!("{rounded}") } else { format!("{rounded:e}") }
 }
@@ -146,6 +150,24 @@ pub(crate) struct Figure {
     pub(crate) panels: Vec<Panel>,
 }
 
+/// A bound that changes along the axis: a dashed curve.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct BoundCurve {
+    pub(crate) label: String,
+    /// Ascending.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// What is around the panels.
+#[derive(Clone, Copy)]
+struct Frame<'a> {
+    /// Height of the title above; 0 = none.
+    title: u32,
+    /// Width of what is left of the vertical axis.
+    left: u32,
+    curves: &'a [BoundCurve],
+}
+
 impl Figure {
     /// Name of its file.
     pub(crate) fn file_name(&self) -> String {
@@ -154,16 +176,35 @@ impl Figure {
 
     /// The figure as SVG.
     pub(crate) fn svg(&self) -> Result<String, Failure> {
+        self.drawn(Frame { title: TITLE, left: 58, curves: &[] })
+    }
+
+    /// The figure as a part of a page of HTML that has the title as a heading. Title and caption are in it for those who hear
+    /// the page; it names no address, not even that of its format.
+    pub(crate) fn inline(&self, curves: &[BoundCurve]) -> Result<String, Failure> {
+        let svg = self.drawn(Frame { title: 0, left: 70, curves })?;
+        let head = svg.find('>').map_or(0, |end| end + 1);
+        let tag = svg[..head].replace(" xmlns=\"http://www.w3.org/2000/svg\"", " role=\"img\"");
+        Ok(format!(
+            "{tag}<title>{}</title><desc>{}</desc>{}",
+            escaped(&self.title),
+            escaped(&self.caption),
+            &svg[head..]
+        ))
+    }
+
+    fn drawn(&self, frame: Frame<'_>) -> Result<String, Failure> {
         let mut svg = String::new();
         let columns = self.panels.len().clamp(1, 2) as u32;
         let rows = (self.panels.len() as u32).div_ceil(columns).max(1);
         let width = columns * PANEL.0;
         let labels = self.labels();
-        let legend_rows = (labels.len() as i32 + i32::from(self.bound.is_some())).div_euclid(per_line(width)) + 1;
-        let height = TITLE + rows * PANEL.1 + (legend_rows * LEGEND_LINE + 12) as u32;
+        let entries = labels.len() + frame.curves.len() + usize::from(self.bound.is_some());
+        let legend_rows = (entries as i32).div_euclid(per_line(width)) + 1;
+        let height = frame.title + rows * PANEL.1 + (legend_rows * LEGEND_LINE + 12) as u32;
         {
             let root = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
-            self.draw(&root, &labels, (columns as usize, rows as usize))
+            self.draw(&root, &labels, (columns as usize, rows as usize), frame)
                 .map_err(|error| Failure::run(format!("cannot draw `{}`: {error}", self.name)))?;
         }
         Ok(svg)
@@ -190,27 +231,31 @@ impl Figure {
         root: &DrawingArea<DB, Shift>,
         labels: &[&str],
         (columns, rows): (usize, usize),
+        frame: Frame<'_>,
     ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
         root.fill(&WHITE)?;
         let (width, _) = root.dim_in_pixel();
-        let centred = TextStyle::from(("sans-serif", 17).into_font()).pos(Pos::new(HPos::Center, VPos::Top));
-        root.draw(&Text::new(self.title.as_str(), (width as i32 / 2, 10), centred))?;
-        let (_, below) = root.split_vertically(TITLE);
+        let (above, below) = root.split_vertically(frame.title);
+        if frame.title > 0 {
+            let centred = TextStyle::from(("sans-serif", 17).into_font()).pos(Pos::new(HPos::Center, VPos::Top));
+            above.draw(&Text::new(self.title.as_str(), (width as i32 / 2, 10), centred))?;
+        }
         let (charts, legend) = below.split_vertically(rows as u32 * PANEL.1);
         let x_range = self.x.range(self.numbers().map(|(x, _)| x).chain(self.x.ticks.iter().map(|(x, _)| *x)));
         let ends = self.numbers().flat_map(|(_, number)| [number.mean, number.low, number.high]);
-        let y_range = self.y.range(ends.chain(self.bound.iter().map(|(bound, _)| *bound)));
+        let curves = frame.curves.iter().flat_map(|curve| &curve.points).map(|&(_, bound)| bound);
+        let y_range = self.y.range(ends.chain(self.bound.iter().map(|(bound, _)| *bound)).chain(curves));
         for (panel, area) in self.panels.iter().zip(charts.split_evenly((rows, columns))) {
-            self.draw_panel(panel, &area, labels, x_range, y_range)?;
+            self.draw_panel(panel, &area, (labels, frame), x_range, y_range)?;
         }
-        self.draw_legend(&legend, labels)
+        self.draw_legend(&legend, labels, frame.curves)
     }
 
     fn draw_panel<DB: DrawingBackend>(
         &self,
         panel: &Panel,
         area: &DrawingArea<DB, Shift>,
-        labels: &[&str],
+        (labels, frame): (&[&str], Frame<'_>),
         x_range: (f64, f64),
         y_range: (f64, f64),
     ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
@@ -219,7 +264,7 @@ impl Figure {
             .margin(10)
             .caption(&panel.title, ("sans-serif", 14))
             .x_label_area_size(40)
-            .y_label_area_size(58)
+            .y_label_area_size(frame.left)
             .build_cartesian_2d(marked(&self.x, x_range), marked(&self.y, y_range))?;
         let mut mesh = chart.configure_mesh();
         mesh.light_line_style(TRANSPARENT).bold_line_style(BLACK.mix(0.12));
@@ -227,6 +272,12 @@ impl Figure {
         if let Some(place) = self.bound.as_ref().and_then(|(bound, _)| self.y.place(*bound)) {
             let ends = [(x_range.0, place), (x_range.1, place)];
             chart.draw_series(DashedLineSeries::new(ends, 7, 5, BLACK.stroke_width(2)))?;
+        }
+        for (i, curve) in frame.curves.iter().enumerate() {
+            let points = curve.points.iter().filter_map(|&(x, y)| Some((self.x.place(x)?, self.y.place(y)?)));
+            let points: Vec<(f64, f64)> = points.collect();
+            let (dash, gap) = dashes(i);
+            chart.draw_series(DashedLineSeries::new(points, dash, gap, BLACK.stroke_width(2)))?;
         }
         for series in &panel.series {
             let look = Look::of(labels.iter().position(|label| *label == series.label).unwrap_or(0));
@@ -248,6 +299,7 @@ impl Figure {
         &self,
         area: &DrawingArea<DB, Shift>,
         labels: &[&str],
+        curves: &[BoundCurve],
     ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
         let (width, _) = area.dim_in_pixel();
         let style = TextStyle::from(("sans-serif", 14).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
@@ -262,18 +314,31 @@ impl Figure {
             area.draw(&look.marker((x, y)))?;
             area.draw(&Text::new(*label, (x + 24, y), style.clone()))?;
         }
-        if let Some((_, label)) = &self.bound {
-            let (x, y) = place(labels.len());
-            for dash in [-16, -4, 8] {
-                area.draw(&PathElement::new(vec![(x + dash, y), (x + dash + 8, y)], BLACK.stroke_width(2)))?;
+        let dashed = self.bound.iter().map(|(_, label)| (label, (8, 4)));
+        let curves = curves.iter().enumerate().map(|(i, curve)| (&curve.label, dashes(i)));
+        for (i, (label, (dash, gap))) in dashed.chain(curves).enumerate() {
+            let (x, y) = place(labels.len() + i);
+            for start in (-16..16).step_by((dash + gap) as usize) {
+                let end = (start + dash as i32).min(16);
+                area.draw(&PathElement::new(vec![(x + start, y), (x + end, y)], BLACK.stroke_width(2)))?;
             }
-            area.draw(&Text::new(label.as_str(), (x + 24, y), style))?;
+            area.draw(&Text::new(label.as_str(), (x + 24, y), style.clone()))?;
         }
         Ok(())
     }
 }
 
 const LEGEND_COLUMN: i32 = 140;
+
+/// Lengths of the dashes of a bound's curve, and of the gaps between them.
+fn dashes(i: usize) -> (u32, u32) {
+    [(7, 5), (2, 4), (14, 4), (5, 10)][i % 4]
+}
+
+/// Text of an element.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
 
 /// Entries of the legend in a line.
 fn per_line(width: u32) -> i32 {
@@ -395,6 +460,18 @@ mod tests {
         }
         // Six markers and two in the legend.
         assert_eq!(svg.matches("<polygon").count(), 8);
+    }
+
+    #[test]
+    fn within_a_page_a_figure_has_a_title_for_the_ear_and_no_address() {
+        let mut figure = figure(Division::Linear);
+        figure.title = "Response <of> & over".into();
+        let curve = BoundCurve { label: "bound of jsq".into(), points: vec![(32.0, 1.0), (128.0, 1.2), (512.0, 0.9)] };
+        let svg = figure.inline(&[curve]).unwrap();
+        let start = "<svg width=\"460\" height=\"374\" viewBox=\"0 0 460 374\" role=\"img\"><title>Response &lt;of&gt; &amp; over</title>";
+        assert!(svg.starts_with(start), "{}", &svg[..200]);
+        assert!(svg.contains("bound of jsq") && !svg.contains("http"));
+        assert_eq!(svg.matches("Response").count(), 1, "the title is not drawn");
     }
 
     #[test]

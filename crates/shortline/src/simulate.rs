@@ -4,6 +4,7 @@ mod kept;
 mod long_run;
 mod mean_field;
 mod points;
+mod report;
 mod sweep;
 mod tables;
 mod theory;
@@ -38,6 +39,7 @@ pub(crate) use watch::on_interrupt;
   shortline simulate examples/papers-fleet.toml --sweep load=0.5..0.98:0.04 --csv sweep.csv
   shortline simulate examples/papers-fleet.toml --sweep load=0.5..0.98:0.04 --csv sweep.csv --resume
   shortline simulate examples/papers-fleet.toml --sweep degree=2,4,8,16
+  shortline simulate examples/papers-fleet.toml --policy jfsq,jsq --report report.html
   shortline simulate examples/papers-fleet.toml --trajectory 20:0.5
   shortline simulate examples/papers-fleet.toml --policy 'jfsq,jsq(2)' --mean-field
   shortline simulate examples/image-generation.toml --service exponential --policy jfsq,jsq,split"
@@ -103,6 +105,9 @@ pub(crate) struct Args {
     /// simulated again
     #[arg(long, requires = "sweep")]
     resume: bool,
+    /// Write all of it, the fleet and what theory knows of it too, as one page of HTML to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "trajectory")]
+    report: Option<PathBuf>,
     /// Exit with status 1 if a policy is unstable or did not converge
     #[arg(long)]
     strict: bool,

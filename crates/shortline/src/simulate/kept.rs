@@ -45,6 +45,7 @@ impl Settings {
             fleet: _, policy: _, sweep: _,
             // These change no figure of a point that is done.
             trajectory: _, replications: _, time: _, threads: _, strict: _, json: _, csv: _, jsonl: _, resume: _,
+            report: _,
         } = args;
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -14,6 +14,7 @@ use shortline_sim::{Observer, PolicyReport, Report, Until};
 
 use super::kept::Kept;
 use super::mean_field::{self, AtRest, Predicted};
+use super::report::{self, Asked};
 use super::sweep::{self, Point};
 use super::theory::Theory;
 use super::watch::Watch;
@@ -92,6 +93,9 @@ pub(super) fn run(args: &Args, file: &Arc<Parts>, policies: &[PolicySpec], watch
     }
     watch.bar.finish_and_clear();
     warn(args, file, policies, &done, points.len(), watch);
+    if let Some(path) = &args.report {
+        report::write(path, &Asked { args, file, policies, points: points.len() }, &done)?;
+    }
     print(args, policies, &done)?;
     let all = done.len() == points.len() && done.iter().all(Simulated::has_converged);
     if args.strict && !all {

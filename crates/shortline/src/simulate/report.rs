@@ -1,0 +1,148 @@
+//! `--report`: all of it on one page that stands alone.
+//!
+//! | file | question |
+//! |---|---|
+//! | `picture.rs` | what is the fleet? |
+//! | [`check`](crate::check) | what does theory know of it? |
+//! | `policies.rs` | what did a simulation find? |
+//! | `curves.rs` | what did a sweep find? |
+//! | `bars.rs`, [`figure`](crate::figure), `numbers.rs`, [`page`](crate::page) | how is it drawn and written? |
+//!
+//! The page says nothing of the machine or the time it took, so that the same command makes the same page everywhere. Its
+//! size does not grow with the fleet: what is long is cut, and the page says so.
+
+mod bars;
+mod curves;
+mod numbers;
+mod picture;
+mod policies;
+
+use std::path::Path;
+
+use maud::{Markup, html};
+use shortline_core::Fleet;
+use shortline_core::fleet::Parts;
+use shortline_core::policy::PolicySpec;
+
+use super::long_run::Simulated;
+use super::{Args, sweep, tables};
+use crate::failure::Failure;
+use crate::{check, page};
+use numbers::{counted, grouped};
+
+/// The points of a sweep are shown one by one as long as the page stays below this.
+const MOST_BYTES: usize = 1_500_000;
+
+/// Job types in the table of the only simulation, and of each point of a sweep.
+const JOB_TYPES_LISTED: [usize; 2] = [100, 20];
+
+/// What was asked for, and what came of it.
+pub(super) struct Asked<'a> {
+    pub(super) args: &'a Args,
+    pub(super) file: &'a Parts,
+    pub(super) policies: &'a [PolicySpec],
+    /// Points of the sweep, those not reached included.
+    pub(super) points: usize,
+}
+
+/// Writes the page.
+pub(super) fn write(path: &Path, asked: &Asked<'_>, done: &[Simulated]) -> Result<(), Failure> {
+    let fleet = sweep::fleet_of(asked.file.fleet.clone(), asked.args.load)?;
+    let text = page::document(&format!("{}: simulation", fleet.name()), &body(asked, &fleet, done)?);
+    std::fs::write(path, text).map_err(|error| tables::unwritten(path, error))
+}
+
+fn body(asked: &Asked<'_>, fleet: &Fleet, done: &[Simulated]) -> Result<Markup, Failure> {
+    let is_sweep = asked.args.sweep.is_some();
+    let found = if is_sweep {
+        html! { h2 { "Sweep" } (curves::section(done)?) (one_by_one(done)?) }
+    } else {
+        policies::sections(&done[0].report, JOB_TYPES_LISTED[0])?
+    };
+    Ok(html! {
+        h1 { (fleet.name()) }
+        p.quiet {
+            (counted(fleet.server_count() as u64, "server")) ", " (counted(fleet.job_type_count() as u64, "job type")) ", "
+            (counted(fleet.graph().edge_count(), "edge"))
+            @if !is_sweep { @if let Some(load) = done[0].report.offered_load { ", offered load " (page::number(load, &tables::load(load))) } }
+        }
+        (provenance(asked, done))
+        h2 { "The fleet" }
+        @if is_sweep { p.quiet { "As in the fleet file; the sweep changes it." } }
+        (picture::of(fleet))
+        (found)
+        h2 { "What theory knows of the fleet" }
+        @if is_sweep { p.quiet { "At the arrival rates of the fleet file" @if asked.args.load.is_some() { ", scaled to --load" } "." } }
+        (check::findings(fleet, &asked.file.warnings, asked.policies))
+    })
+}
+
+/// The command, and what the figures depend on.
+fn provenance(asked: &Asked<'_>, done: &[Simulated]) -> Markup {
+    let args = asked.args;
+    let until = match args.events {
+        Some(events) => format!("{} events per policy after the warm-up", grouped(events)),
+        None => format!(
+            "until the 95 % interval of each mean response time is at most {} % to either side",
+            numbers::plain(100.0 * args.relative_error)
+        ),
+    };
+    html! {
+        (page::facts(&[
+            ("Command", html! { pre { (command()) } }),
+            ("Seed", html! { (args.seed) }),
+            ("Version", html! { "shortline " (env!("CARGO_PKG_VERSION")) }),
+            ("Length", html! { (until) }),
+            ("Units", html! { "seconds; a ± is half of a 95 % confidence interval" }),
+        ]))
+        @if done.len() < asked.points { p.warn { "Stopped after " (done.len()) " of " (asked.points) " points." } }
+    }
+}
+
+/// The single points of a sweep, folded, as long as there is room.
+fn one_by_one(done: &[Simulated]) -> Result<Markup, Failure> {
+    let mut shown: Vec<Markup> = Vec::new();
+    let mut bytes = 0;
+    for simulated in done {
+        let sections = policies::sections(&simulated.report, JOB_TYPES_LISTED[1])?;
+        bytes += sections.0.len();
+        if bytes > MOST_BYTES {
+            break;
+        }
+        shown.push(html! { details { summary { (curves::title(simulated)) } (sections) } });
+    }
+    let left = done.len() - shown.len();
+    Ok(html! {
+        h2 { "Single points" }
+        @for point in &shown { (point) }
+        @if left > 0 { p { "And " (left) " more, which would make the page too long; " code { "--json" } " has them." } }
+    })
+}
+
+/// The command line as one types it.
+fn command() -> String {
+    let arguments = std::env::args_os().skip(1).map(|argument| quoted(&argument.to_string_lossy()));
+    ["shortline".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// An argument as a shell reads it.
+fn quoted(argument: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(is_plain) {
+        return argument.to_owned();
+    }
+    format!("'{}'", argument.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn arguments_are_quoted_where_a_shell_would_read_more_into_them() {
+        assert_eq!(
+            ["--sweep", "load=0.5..0.9:0.1", "jsq(2)", "it's", ""].map(quoted),
+            ["--sweep", "load=0.5..0.9:0.1", "'jsq(2)'", r"'it'\''s'", "''"]
+        );
+    }
+}
