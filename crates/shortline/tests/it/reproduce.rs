@@ -81,3 +81,28 @@ fn a_killed_run_goes_on_and_comes_to_the_same_results() {
         assert!(page.contains(part), "{part}");
     }
 }
+
+/// Goal: every experiment runs to its page, and the exit status says what the answers say. Which answer a quick run gives is not
+/// tested: that is what it is run for. No false alarms.
+#[test]
+fn all_experiments_are_judged_quickly() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = shortline().args(["reproduce", "--json"]).output().unwrap();
+    let list: serde_json::Value = serde_json::from_slice(&list.stdout).unwrap();
+    let output =
+        shortline().args(["reproduce", "all", "--quick", "--json", "--out"]).arg(folder.path()).output().unwrap();
+    let verdicts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names = |value: &serde_json::Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&verdicts), names(&list));
+    let answers: Vec<&str> = verdicts.as_array().unwrap().iter().map(|v| v["answer"].as_str().unwrap()).collect();
+    assert!(answers.iter().all(|answer| ["holds", "does not hold", "inconclusive"].contains(answer)), "{answers:?}");
+    assert_eq!(output.status.code(), Some(i32::from(answers.contains(&"does not hold"))), "{answers:?}");
+    for name in names(&list) {
+        let results = results(&folder.path().join(&name));
+        for kind in ["README.md", ".svg", ".csv"] {
+            assert!(results.iter().any(|(file, content)| file.ends_with(kind) && !content.is_empty()), "{name} {kind}");
+        }
+    }
+}

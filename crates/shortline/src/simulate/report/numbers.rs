@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use shortline_sim::Estimate;
 
 use crate::page;
-use crate::simulate::tables::with_error;
+use crate::simulate::tables::shown;
 
 pub(super) use crate::number::plain;
 
@@ -13,7 +13,7 @@ pub(super) fn estimate(estimate: Option<Estimate>, factor: f64, unit: &str) -> M
     match estimate {
         None => html! { "–" },
         Some(e) => {
-            html! { data value=(e.mean) data-low=(e.ci95[0]) data-high=(e.ci95[1]) { (with_error(&e, factor, unit)) } }
+            html! { data value=(e.mean) data-low=(e.ci95[0]) data-high=(e.ci95[1]) { (shown(&e, factor, unit)) } }
         }
     }
 }

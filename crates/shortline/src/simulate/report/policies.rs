@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::figure::{Axis, Figure, Panel, Series};
 use crate::number::Number;
 use crate::page::{self, Column, table};
-use crate::simulate::tables::with_error;
+use crate::simulate::tables::shown;
 
 /// Job types drawn; the table has more.
 const JOB_TYPES_DRAWN: usize = 20;
@@ -98,7 +98,7 @@ fn response_bar(policy: &PolicyReport) -> Bar {
             second: waiting.mean,
             interval: Some(response.ci95),
             bound: policy.bound.as_ref().map(|bound| bound.mean_response_s),
-            text: with_error(&response, 1.0, " s") + &state.map_or(String::new(), |state| format!(", {state}")),
+            text: shown(&response, 1.0, " s") + &state.map_or(String::new(), |state| format!(", {state}")),
             is_known: true,
         },
     }
@@ -218,7 +218,7 @@ fn job_type_bars<'a>(policy: &'a PolicyReport, means: &Means) -> (String, Bars<'
                 name,
                 first: mean.mean,
                 interval: Some(mean.ci95),
-                text: with_error(&mean, 1.0, " s"),
+                text: shown(&mean, 1.0, " s"),
                 is_known: true,
                 ..Bar::default()
             },
