@@ -114,7 +114,7 @@ impl Experiment for Collapse {
             name: "collapse",
             title: "State-space collapse",
             claim: "[W] Under JFSQ and JFIQ the jobs of each speed class come to the fluid bound as N grows: hardly an idle fast server, with a geometric tail, hardly a job at a slow one, hardly one that waits.",
-            version: 1,
+            version: 2,
             quick_s: 6,
             full_min: 6,
         }
@@ -132,7 +132,7 @@ impl Experiment for Collapse {
 
     fn points(&self, scale: Scale) -> Vec<Point> {
         let precision =
-            Precision { relative_error: scale.pick(0.01, 0.001), most_events: scale.pick(4_000_000, 400_000_000) };
+            Precision { relative_error: scale.pick(0.01, 0.0003), most_events: scale.pick(4_000_000, 400_000_000) };
         let mut points = Vec::new();
         for (graph, servers) in GRAPHS.into_iter().flat_map(|graph| sizes(scale).into_iter().map(move |n| (graph, n))) {
             for policy in SPEED_AWARE {
