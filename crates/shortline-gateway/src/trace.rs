@@ -208,6 +208,12 @@ impl Trace {
         &self.job_types
     }
 
+    /// The requests, in order of arrival, with no copy of them left here.
+    #[must_use]
+    pub fn into_arrivals(self) -> Vec<Arrival> {
+        self.arrivals
+    }
+
     /// The requests, in order of arrival.
     #[must_use]
     pub fn arrivals(&self) -> &[Arrival] {

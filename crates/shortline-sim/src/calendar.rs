@@ -45,13 +45,19 @@ pub(crate) struct Blueprint {
     /// Nothing but arrivals and departures happens.
     is_plain: bool,
     trace: Option<trace::Jobs>,
+    /// How many times as fast these arrive.
+    load_factor: f64,
 }
 
 /// Slots that are followed one by one, at most: 48 bytes each.
 const MOST_SLOTS: u64 = 1 << 28;
 
 impl Blueprint {
-    pub(crate) fn new(model: &Arc<Model>, trace: Option<trace::Jobs>) -> Result<Self, SimulationError> {
+    pub(crate) fn new(
+        model: &Arc<Model>,
+        trace: Option<trace::Jobs>,
+        load_factor: f64,
+    ) -> Result<Self, SimulationError> {
         let fleet = &model.fleet;
         let settings = fleet.settings();
         if let Some(jobs) = &trace {
@@ -80,6 +86,7 @@ impl Blueprint {
                 && settings.information.delay_s <= 0.0
                 && settings.lines.timeout_s.is_none(),
             trace,
+            load_factor,
             model: Arc::clone(model),
         })
     }

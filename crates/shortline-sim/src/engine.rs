@@ -10,10 +10,10 @@ use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
 use shortline_core::state::Places;
 
 use crate::SimulationError;
+use crate::calendar::Blueprint;
 use crate::calendar::arrivals::Start;
 use crate::calendar::chain::CalendarChain;
 use crate::calendar::trace::{self, RunPath};
-use crate::calendar::{self, Blueprint};
 use crate::chain::{Chain, Streams, Walk};
 use crate::lumped::{self, Lumpable, LumpableVisitor, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
@@ -93,7 +93,7 @@ impl Workshop {
             Choice::Lumped | Choice::Unlumped => model::beyond_markov(&model.fleet),
         };
         let calendar = match why {
-            Some(why) => Some((Arc::new(Blueprint::new(&model, None)?), why)),
+            Some(why) => Some((Arc::new(Blueprint::new(&model, None, 1.0)?), why)),
             None => None,
         };
         Ok(Self {
@@ -113,11 +113,11 @@ impl Workshop {
         Ok(Self { walks: true, ..Self::new(model, choice)? })
     }
 
-    /// For contenders whose jobs are these.
-    pub(crate) fn for_trace(model: Model, jobs: calendar::trace::Jobs) -> Result<Self, SimulationError> {
+    /// For contenders whose jobs are these, arriving so many times as fast.
+    pub(crate) fn for_trace(model: Model, jobs: trace::Jobs, load_factor: f64) -> Result<Self, SimulationError> {
         let model = Arc::new(model);
         Ok(Self {
-            calendar: Some((Arc::new(Blueprint::new(&model, Some(jobs))?), TRACE)),
+            calendar: Some((Arc::new(Blueprint::new(&model, Some(jobs), load_factor)?), TRACE)),
             may_lump: false,
             is_sparse: false,
             model,

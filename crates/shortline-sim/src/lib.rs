@@ -1,12 +1,17 @@
 //! What happens over a long run, with what certainty?
 //!
 //! Simulates the policies of a [`Fleet`](shortline_core::Fleet) side by side, on the very [`Dispatcher`] of the
-//! gateway: [`Simulation`] is asked, [`Report`] is the answer. Sizes are exponential and arrivals Poisson, so that the
+//! gateway: [`Simulation`] is asked, [`Report`] is the answer. Where sizes are exponential and arrivals Poisson, the
 //! fleet is a Markov chain and needs no event calendar:
 //!
 //! - `markov`: counts at each server; uniform fleets. The fast one.
 //! - `tracked`: each job followed; service rates that depend on the job type, lines in front.
 //! - `lumped`: exchangeable servers as counts.
+//!
+//! For everything else (other sizes and arrivals, processor sharing, failures, old or divided information, recorded jobs)
+//! there is one:
+//!
+//! - `calendar`: events in the order of time.
 //!
 //! Every figure has an interval from independent replications ([`Estimate`]); a policy that lets jobs pile up without
 //! end is found and called unstable. Same seed, same report, on any number of threads. No I/O and no clock.

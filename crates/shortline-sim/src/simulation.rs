@@ -8,8 +8,8 @@ use shortline_core::fleet::Fleet;
 use shortline_core::policy::{Policy, PolicySpec};
 
 use crate::SimulationError;
+use crate::calendar::failures;
 use crate::calendar::trace::{Fate, Path, TraceJob};
-use crate::calendar::{arrivals, failures};
 use crate::engine::{Choice, Contender, Workshop};
 use crate::estimate::{Estimate, Ratio};
 use crate::growth::FALSE_ALARM_PER_LOOK;
@@ -280,7 +280,7 @@ impl Simulation {
         self
     }
 
-    /// Multiplies all arrival rates.
+    /// Multiplies all arrival rates; divides the arrival times of a [`trace`](Self::trace).
     #[must_use]
     pub fn load_factor(mut self, factor: f64) -> Self {
         self.load_factor = factor;
@@ -508,7 +508,8 @@ impl Simulation {
         observer: &dyn Observer,
         fates: bool,
     ) -> Result<(Arc<Model>, Vec<Driven>), SimulationError> {
-        let workshop = Workshop::for_trace(Model::new(&self.fleet, self.load_factor)?, Arc::clone(jobs))?;
+        let model = Model::new(&self.fleet, self.load_factor)?;
+        let workshop = Workshop::for_trace(model, Arc::clone(jobs), self.load_factor)?;
         let drive = |contender: Contender| {
             let before_s = observer.cpu_s();
             let run = contender.path.as_ref().expect("this workshop makes paths");
@@ -692,9 +693,9 @@ impl Plan {
         // Slow servers beside fast ones fill so slowly that no total shows it: all must have had time to serve.
         let slowest = model.largest_rates().into_iter().filter(|&rate| rate > 0.0).fold(f64::INFINITY, f64::min);
         let settings = model.fleet.settings();
-        let cycle_s = arrivals::cycle_s(&settings.arrivals) + failures::cycle_s(settings.failures.as_ref());
+        let cycle_s = settings.arrivals.period_s() + failures::cycle_s(settings.failures.as_ref());
         let least_s = (SERVICES_OF_THE_SLOWEST / slowest).max(CYCLES_OF_WARM_UP * cycle_s);
-        let rate = model.arrival_rate * arrivals::mean_factor(&settings.arrivals);
+        let rate = model.arrival_rate * settings.arrivals.mean_factor();
         let patience_s = CYCLES_BEFORE_GROWTH * cycle_s;
         let least_warm_up = (least_s * 2.0 * rate) as u64;
         Self { seed, replications, warm_up, least_warm_up, until, patience_s, error }

@@ -205,7 +205,7 @@ fn in_ms(estimate: Estimate) -> String {
     }
 }
 
-fn columns(mappings: &[String]) -> Result<Columns, Failure> {
+pub(crate) fn columns(mappings: &[String]) -> Result<Columns, Failure> {
     let mut columns = Columns::default();
     for mapping in mappings {
         match mapping.split_once('=') {
@@ -221,7 +221,7 @@ fn columns(mappings: &[String]) -> Result<Columns, Failure> {
     Ok(columns)
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|x: &f64| x.is_finite() && *x > 0.0).ok_or("must be a positive number".to_owned())
 }
 
@@ -231,7 +231,7 @@ pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(in_range).ok_or("must be a number from 0 to 1e9".to_owned())
 }
 
-fn range(text: &str) -> Result<Range<u64>, String> {
+pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
     let bounds = text.split_once("..").and_then(|(a, b)| Some(a.parse().ok()?..b.parse().ok()?));
     bounds.filter(|range| range.start < range.end).ok_or("must be A..B with A below B".to_owned())
 }

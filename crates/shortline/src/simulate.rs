@@ -4,6 +4,7 @@ mod kept;
 mod long_run;
 mod mean_field;
 mod points;
+mod recorded;
 mod report;
 mod sweep;
 mod tables;
@@ -11,6 +12,7 @@ mod theory;
 mod trajectory;
 mod watch;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,7 +30,8 @@ pub(crate) use watch::on_interrupt;
 
 /// Simulate policies side by side, against the bound
 ///
-/// Sizes are exponential and arrivals Poisson. Every figure comes with its 95 % confidence interval; the run ends when
+/// Arrivals, sizes, failures and what the dispatcher knows are as the fleet file says; with --trace, arrivals and sizes are
+/// the recorded ones. Every figure comes with its 95 % confidence interval; the run ends when
 /// the mean response time of every policy is known to --relative-error. All policies see the same arrivals, so that
 /// their ratios are known better than the means. A policy under which jobs pile up without end is called unstable.
 #[derive(Debug, clap::Args)]
@@ -42,7 +45,8 @@ pub(crate) use watch::on_interrupt;
   shortline simulate examples/papers-fleet.toml --policy jfsq,jsq --report report.html
   shortline simulate examples/papers-fleet.toml --trajectory 20:0.5
   shortline simulate examples/papers-fleet.toml --policy 'jfsq,jsq(2)' --mean-field
-  shortline simulate examples/image-generation.toml --service exponential --policy jfsq,jsq,split"
+  shortline simulate examples/image-generation.toml --policy jfsq,jsq,split
+  shortline simulate fleet.toml --trace requests.csv --sweep load=0.5,0.7,0.9"
 )]
 pub(crate) struct Args {
     /// Fleet file; - is standard input
@@ -60,9 +64,23 @@ pub(crate) struct Args {
     /// the warm-up
     #[arg(long, value_name = "SECONDS", value_parser = crate::replay::not_negative)]
     time: Option<f64>,
-    /// Scale all arrival rates to this offered load
+    /// Scale all arrival rates to this offered load; of a --trace, compress its arrival times
     #[arg(long)]
     load: Option<f64>,
+    /// Recorded jobs as CSV, `arrival_s,job_type[,service_s]`, instead of drawn ones: simulated once, from an empty fleet until
+    /// the last one has left, intervals by batch means
+    #[arg(
+        long,
+        value_name = "CSV",
+        conflicts_with_all = ["events", "relative_error", "trajectory", "mean_field", "service"]
+    )]
+    trace: Option<PathBuf>,
+    /// Only jobs A up to B of the trace, B excluded, counted from 0; times are shifted to start at A
+    #[arg(long, value_name = "A..B", value_parser = crate::replay::range, requires = "trace")]
+    requests: Option<Range<u64>>,
+    /// Other names of the trace's columns, as arrival_s=NAME, job_type=NAME, service_s=NAME
+    #[arg(long, value_delimiter = ',', value_name = "COLUMN=NAME", requires = "trace")]
+    columns: Vec<String>,
     /// One row per point: load=A..B:STEP or load=A,B,C scale the rates; degree=2,4,8 generates the `[graph]` anew;
     /// servers=64,128 scales the counts of servers (and, with a `[graph]`, of job types) at the same offered load
     #[arg(long, value_name = "WHAT=POINTS", value_parser = Sweep::parse)]

@@ -101,10 +101,49 @@ pub enum Arrivals {
         /// Mean length of an off-period, seconds.
         off_s: f64,
     },
-    /// From each time on (seconds, ascending, the first 0), all rates are multiplied by the factor.
+    /// From each time on (seconds, ascending, the first 0), all rates are multiplied by the factor. The last factor lasts as
+    /// long as the one before it; then the pattern begins anew.
     Piecewise(Vec<(f64, f64)>),
     /// Arrival times come with the trace.
     Trace,
+}
+
+impl Arrivals {
+    /// Mean length in seconds of what repeats: the pattern of [`Piecewise`](Self::Piecewise), an on- and an off-period; 0
+    /// where nothing does.
+    ///
+    /// ```
+    /// use shortline_core::fleet::settings::Arrivals;
+    ///
+    /// let day_and_night = Arrivals::Piecewise(vec![(0.0, 0.5), (43200.0, 2.0)]);
+    /// assert_eq!(day_and_night.period_s(), 86400.0);
+    /// assert_eq!(day_and_night.mean_factor(), 1.25);
+    /// ```
+    #[must_use]
+    pub fn period_s(&self) -> f64 {
+        match self {
+            Self::OnOff { on_s, off_s, .. } => on_s + off_s,
+            Self::Piecewise(pattern) => match pattern.as_slice() {
+                [.., (before_s, _), (last_s, _)] => 2.0 * last_s - before_s,
+                _ => 0.0,
+            },
+            Self::Poisson | Self::Renewal { .. } | Self::Trace => 0.0,
+        }
+    }
+
+    /// The long-run mean of the factor on the rates: 1 but for [`Piecewise`](Self::Piecewise).
+    #[must_use]
+    pub fn mean_factor(&self) -> f64 {
+        match self {
+            Self::Piecewise(pattern) if pattern.len() > 1 => {
+                let ends = pattern.iter().skip(1).map(|&(at_s, _)| at_s).chain([self.period_s()]);
+                pattern.iter().zip(ends).map(|(&(at_s, factor), end_s)| factor * (end_s - at_s)).sum::<f64>()
+                    / self.period_s()
+            }
+            Self::Piecewise(pattern) => pattern.first().map_or(1.0, |&(_, factor)| factor),
+            Self::Poisson | Self::Renewal { .. } | Self::OnOff { .. } | Self::Trace => 1.0,
+        }
+    }
 }
 
 /// `[failures]`.

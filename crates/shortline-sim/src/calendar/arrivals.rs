@@ -56,6 +56,7 @@ enum Kind {
         jobs: Jobs,
         next: usize,
         first_s: f64,
+        load_factor: f64,
     },
 }
 
@@ -104,21 +105,24 @@ impl Source {
                 Kind::Modulated { types, rate, phases }
             }
             Arrivals::Piecewise(pattern) => {
-                let begin = if start == Start::Anywhere { unit(&mut rng) } else { 0.0 };
-                Kind::Modulated { types, rate, phases: Phases::repeated(pattern, begin) }
+                // A factor that never changes has no period: any length will do.
+                let period_s = if pattern.len() > 1 { arrivals.period_s() } else { f64::INFINITY };
+                let begin_s = if start == Start::Anywhere { unit(&mut rng) * arrivals.period_s() } else { 0.0 };
+                Kind::Modulated { types, rate, phases: Phases::repeated(pattern, period_s, begin_s) }
             }
             Arrivals::Trace => unreachable!("a blueprint without a trace refuses arrivals of one"),
         };
         Self { kind, rng, now_s: 0.0 }
     }
 
-    /// The jobs of a trace.
-    pub(crate) fn of_trace(jobs: &Jobs, rng: Generator) -> Self {
+    /// The jobs of a trace, arriving so many times as fast.
+    pub(crate) fn of_trace(jobs: &Jobs, load_factor: f64, rng: Generator) -> Self {
         Self {
             kind: Kind::Trace {
                 jobs: Arc::clone(jobs),
                 next: 0,
                 first_s: jobs.first().map_or(0.0, |job| job.arrival_s),
+                load_factor,
             },
             rng,
             now_s: 0.0,
@@ -144,11 +148,11 @@ impl Source {
                 self.now_s = phases.pass(self.now_s, work, &mut self.rng);
                 types.draw(self.rng.next_u64())
             }
-            Kind::Trace { jobs, next, first_s } => {
+            Kind::Trace { jobs, next, first_s, load_factor } => {
                 let job = jobs.get(*next)?;
                 *next += 1;
                 let job_type = u32::try_from(job.job_type.index()).expect("job types are numbered in 32 bits");
-                return Some(Arrival { at_s: job.arrival_s - *first_s, job_type, size: job.size() });
+                return Some(Arrival { at_s: (job.arrival_s - *first_s) / *load_factor, job_type, size: job.size() });
             }
         };
         Some(Arrival { at_s: self.now_s, job_type, size: None })
@@ -162,32 +166,6 @@ impl Source {
 
 fn exponential(rng: &mut Generator) -> f64 {
     Exp1.sample(rng)
-}
-
-/// How long the pattern of these arrivals is, or one on- and off-period together; 0 where there is no pattern.
-pub(crate) fn cycle_s(arrivals: &Arrivals) -> f64 {
-    match arrivals {
-        Arrivals::Poisson | Arrivals::Renewal { .. } | Arrivals::Trace => 0.0,
-        Arrivals::OnOff { on_s, off_s, .. } => on_s + off_s,
-        Arrivals::Piecewise(pattern) if pattern.len() < 2 => 0.0,
-        Arrivals::Piecewise(pattern) => period_s(pattern),
-    }
-}
-
-/// The mean factor on the rates.
-pub(crate) fn mean_factor(arrivals: &Arrivals) -> f64 {
-    let Arrivals::Piecewise(pattern) = arrivals else { return 1.0 };
-    let ends = pattern.iter().skip(1).map(|&(at_s, _)| at_s).chain([period_s(pattern)]);
-    let jobs: f64 = pattern.iter().zip(ends).map(|(&(at_s, factor), end_s)| factor * (end_s - at_s)).sum();
-    jobs / period_s(pattern)
-}
-
-/// The last factor lasts as long as the one before it, then the pattern begins anew. A single one lasts for ever.
-fn period_s(pattern: &[(f64, f64)]) -> f64 {
-    match pattern {
-        [.., (before_s, _), (last_s, _)] => 2.0 * last_s - before_s,
-        _ => 1.0,
-    }
 }
 
 /// Gaps of mean 1.
@@ -256,10 +234,8 @@ impl Phases {
         Self { factors: factors.to_vec(), lengths: Lengths::Random(means_s), current, ends_s }
     }
 
-    /// The pattern from this share of its period on.
-    fn repeated(pattern: &[(f64, f64)], begin: f64) -> Self {
-        let period_s = period_s(pattern);
-        let begin_s = begin * period_s;
+    /// The pattern from this time on, which is within its period.
+    fn repeated(pattern: &[(f64, f64)], period_s: f64, begin_s: f64) -> Self {
         let ends: Vec<f64> = pattern.iter().skip(1).map(|&(at_s, _)| at_s).chain([period_s]).collect();
         let current = ends.partition_point(|&end_s| end_s <= begin_s).min(pattern.len() - 1);
         Self {
@@ -332,7 +308,7 @@ mod tests {
     fn every_process_has_its_mean_rates() {
         let pattern = Arrivals::Piecewise(vec![(0.0, 0.5), (100.0, 2.0), (150.0, 0.0), (160.0, 1.0)]);
         // 100 s at 0.5, 50 s at 2, 10 s at 0, 10 s at 1 in 170 s.
-        assert!((mean_factor(&pattern) - 160.0 / 170.0).abs() < 1e-12 && (cycle_s(&pattern) - 170.0).abs() < 1e-12);
+        assert!((pattern.mean_factor() - 160.0 / 170.0).abs() < 1e-12 && (pattern.period_s() - 170.0).abs() < 1e-12);
         let on_off = Arrivals::OnOff { peak: 3.0, on_s: 5.0, off_s: 10.0 };
         let all = [Arrivals::Poisson, Arrivals::Renewal { cv2: 0.2 }, Arrivals::Renewal { cv2: 5.0 }, on_off, pattern];
         for arrivals in all {
@@ -349,7 +325,7 @@ mod tests {
             for (l, rate) in [2.0, 0.0, 1.0].into_iter().enumerate() {
                 let mean = counts.iter().map(|counts| counts[l]).sum::<f64>() / 200.0;
                 let variance = counts.iter().map(|counts| (counts[l] - mean).powi(2)).sum::<f64>() / 199.0;
-                let expected = 2000.0 * rate * mean_factor(&arrivals);
+                let expected = 2000.0 * rate * arrivals.mean_factor();
                 let error = 5.0 * (variance / 200.0).sqrt();
                 assert!((mean - expected).abs() <= error, "{arrivals:?}, type {l}: {mean} +- {error}, {expected}");
             }

@@ -75,7 +75,7 @@ impl<P: Policy> CalendarChain<P> {
         let model = &plan.model;
         let Streams { ticks, choices, gaps, failures } = streams;
         let mut arrivals = match &plan.trace {
-            Some(jobs) => Source::of_trace(jobs, ticks),
+            Some(jobs) => Source::of_trace(jobs, plan.load_factor, ticks),
             None => Source::new(&model.fleet.settings().arrivals, &model.arrival_rates, &plan.types, start, ticks),
         };
         let gateway = |_| Gateway::new(seen, policy.clone());

@@ -1,6 +1,7 @@
 //! Integration tests of the simulator.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic")]
 
+mod calendar;
 mod coverage;
 mod engines;
 mod exact;

@@ -144,14 +144,17 @@ fn validity_at_throughput(fleet: &Fleet) -> Validity {
     if fleet.settings().service.law == SizeLaw::Trace { Validity::Sizes } else { Validity::Holds }
 }
 
-/// Whether a job can be blocked or give up. Where nobody waits in front, a job that no server holds is blocked.
+/// Whether a job can be blocked or give up. Where nobody waits in front, a job that no server holds is blocked, or whose servers
+/// are all down.
 fn can_lose_jobs(fleet: &Fleet) -> bool {
     let lines = fleet.settings().lines;
     let is_unserved = |l| fleet.arrival_rate(l) > Some(0.0) && fleet.graph().degree(l.index()) == 0;
     match fleet.settings().overflow {
         Overflow::Wait => lines.size.is_some() || lines.timeout_s.is_some(),
         Overflow::Reject => {
-            fleet.servers().any(|server| fleet.buffer(server).is_some()) || fleet.job_types().any(is_unserved)
+            fleet.servers().any(|server| fleet.buffer(server).is_some())
+                || fleet.settings().failures.is_some()
+                || fleet.job_types().any(is_unserved)
         }
     }
 }

@@ -13,6 +13,7 @@ use shortline_core::fleet::Parts;
 use shortline_core::policy::PolicySpec;
 
 use super::long_run::Simulated;
+use super::recorded::Recorded;
 use super::sweep::Point;
 use super::{Args, ServiceInstead, tables};
 use crate::failure::Failure;
@@ -25,6 +26,9 @@ struct Settings {
     version: String,
     /// Of the fleet file as read, its graph included; comments and layout do not count.
     fleet_fingerprint: String,
+    /// Of the recorded jobs, if there are any.
+    #[serde(default)]
+    jobs_fingerprint: Option<String>,
     policies: String,
     load: Option<f64>,
     service: Option<String>,
@@ -37,12 +41,12 @@ struct Settings {
 
 impl Settings {
     /// Every option is named here, so that a new one cannot be forgotten.
-    fn new(args: &Args, file: &Parts, policies: &[PolicySpec]) -> Self {
+    fn new(args: &Args, file: &Parts, recorded: Option<&Recorded>, policies: &[PolicySpec]) -> Self {
         #[rustfmt::skip]
         let Args {
             load, service, seed, events, relative_error, per_type, mean_field,
             // Below; and the points are the keys.
-            fleet: _, policy: _, sweep: _,
+            fleet: _, policy: _, sweep: _, trace: _, requests: _, columns: _,
             // These change no figure of a point that is done.
             trajectory: _, replications: _, time: _, threads: _, strict: _, json: _, csv: _, jsonl: _, resume: _,
             report: _,
@@ -50,6 +54,7 @@ impl Settings {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             fleet_fingerprint: Fingerprint::of(&(&file.fleet, &file.graph)).to_string(),
+            jobs_fingerprint: recorded.map(|recorded| recorded.fingerprint().to_string()),
             policies: policies.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
             load: *load,
             service: service.map(|ServiceInstead::Exponential| "exponential".to_owned()),
@@ -71,12 +76,17 @@ pub(super) struct Kept<'a> {
 
 impl<'a> Kept<'a> {
     /// The files that the options name, begun anew or, with `--resume`, gone on with.
-    pub(super) fn open(args: &'a Args, file: &Parts, policies: &[PolicySpec]) -> Result<Self, Failure> {
+    pub(super) fn open(
+        args: &'a Args,
+        file: &Parts,
+        recorded: Option<&Recorded>,
+        policies: &[PolicySpec],
+    ) -> Result<Self, Failure> {
         let path = if args.sweep.is_some() { ledger_path(args) } else { None };
         if args.resume && path.is_none() {
             return Err(Failure::usage("--resume goes on with the file of --csv or --jsonl: name one of them"));
         }
-        let settings = || Settings::new(args, file, policies);
+        let settings = || Settings::new(args, file, recorded, policies);
         let (ledger, found) = match path {
             None => (None, BTreeMap::new()),
             Some(path) if args.resume => {

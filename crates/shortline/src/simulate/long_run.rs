@@ -14,9 +14,10 @@ use shortline_sim::{Observer, PolicyReport, Report, Until};
 
 use super::kept::Kept;
 use super::mean_field::{self, AtRest, Predicted};
+use super::recorded::{Jobs, Recorded};
 use super::report::{self, Asked};
 use super::sweep::{self, Point};
-use super::theory::Theory;
+use super::theory::{Theory, Traffic};
 use super::watch::Watch;
 use super::{Args, ServiceInstead, asked, refused, tables};
 use crate::digits::without_noise;
@@ -67,15 +68,17 @@ impl Simulated {
 /// Runs every point and prints the reports.
 pub(super) fn run(args: &Args, file: &Arc<Parts>, policies: &[PolicySpec], watch: &Watch) -> Result<(), Failure> {
     let points = args.sweep.as_ref().map_or(vec![None], |sweep| sweep.points.iter().copied().map(Some).collect());
-    let mut kept = Kept::open(args, file, policies)?;
+    let recorded = args.trace.as_deref().map(|path| Recorded::read(args, path, &file.fleet)).transpose()?;
+    let mut kept = Kept::open(args, file, recorded.as_ref(), policies)?;
     let mut done = Vec::new();
     for &point in &points {
         let load = point.and_then(Point::load).or(args.load);
         let simulated = match kept.found(point, load)? {
             Some(found) => found,
             None => {
-                let Some(fleet) = set_up(args, file, policies, point, watch) else { break };
-                let simulated = simulate(args, &fleet?, policies, point, watch)?;
+                let jobs = recorded.as_ref().map(|recorded| recorded.at(point, args.load)).transpose()?;
+                let Some(fleet) = set_up(args, file, recorded.as_ref(), policies, point, watch) else { break };
+                let simulated = simulate(args, &fleet?, jobs.as_ref(), policies, point, watch)?;
                 if !watch.is_stopped() || simulated.has_converged() {
                     kept.add(point, || json(args, &simulated))?;
                 }
@@ -108,15 +111,18 @@ pub(super) fn run(args: &Args, file: &Arc<Parts>, policies: &[PolicySpec], watch
 fn set_up(
     args: &Args,
     file: &Arc<Parts>,
+    recorded: Option<&Recorded>,
     policies: &[PolicySpec],
     point: Option<Point>,
     watch: &Watch,
 ) -> Option<Result<Arc<Fleet>, Failure>> {
     let (file, policies, load) = (Arc::clone(file), policies.to_vec(), args.load);
+    let under_jobs = recorded.map(|recorded| recorded.fleet.clone());
     watch.unless_stopped("setting up the fleet", move || {
-        let fleet = match point {
-            None => sweep::fleet_of(file.fleet.clone(), load)?,
-            Some(point) => point.fleet(&file, load)?,
+        let fleet = match (under_jobs, point) {
+            (Some(fleet), _) => fleet,
+            (None, None) => sweep::fleet_of(file.fleet.clone(), load)?,
+            (None, Some(point)) => point.fleet(&file, load)?,
         };
         split::with_shares(Arc::new(fleet), &policies)
     })
@@ -126,6 +132,7 @@ fn set_up(
 fn simulate(
     args: &Args,
     fleet: &Arc<Fleet>,
+    jobs: Option<&Jobs>,
     policies: &[PolicySpec],
     point: Option<Point>,
     watch: &Watch,
@@ -135,8 +142,19 @@ fn simulate(
         None => Until::RelativeError { error: args.relative_error, most_events: MOST_EVENTS },
     };
     watch.begin(policies.len());
-    let mut report = asked(args, fleet, policies).until(until).run_observed(watch).map_err(refused)?;
-    let (offered, unstable_by_theory) = compare(&mut report, fleet, policies, watch);
+    let simulation = asked(args, fleet, policies).until(until);
+    let simulation = match jobs {
+        Some(jobs) => simulation.trace(Arc::clone(&jobs.jobs)).load_factor(jobs.load_factor),
+        None => simulation,
+    };
+    let mut report = simulation.run_observed(watch).map_err(refused)?;
+    let offered = at_rates(fleet, jobs.map_or(1.0, |jobs| jobs.load_factor))?;
+    let traffic = Traffic {
+        mean: at_rates(&offered, fleet.settings().arrivals.mean_factor())?,
+        offered,
+        is_path: jobs.is_some(),
+    };
+    let (offered, unstable_by_theory) = compare(&mut report, traffic, policies, watch);
     report.offered_load = match offered {
         Some(Load::Exact(load)) => report.offered_load.or(Some(load)).map(without_noise),
         _ => report.offered_load.map(without_noise),
@@ -154,15 +172,20 @@ fn simulate(
     })
 }
 
+/// The fleet with its arrival rates multiplied.
+fn at_rates(fleet: &Arc<Fleet>, factor: f64) -> Result<Arc<Fleet>, Failure> {
+    if (factor - 1.0).abs() < 1e-15 {
+        return Ok(Arc::clone(fleet));
+    }
+    let rates = fleet.job_types().map(|l| fleet.arrival_rate(l).map_or(0.0, |rate| rate * factor)).collect();
+    let sizes = fleet.job_types().map(|l| fleet.size(l)).collect();
+    fleet.with_traffic(rates, sizes).map(Arc::new).map_err(Failure::usage)
+}
+
 /// Puts what theory says into the report. Returns the offered load, and which policies theory alone knows to be unstable.
-fn compare(
-    report: &mut Report,
-    fleet: &Arc<Fleet>,
-    policies: &[PolicySpec],
-    watch: &Watch,
-) -> (Option<Load>, Vec<bool>) {
-    let (of, asked, reports) = (Arc::clone(fleet), policies.to_vec(), report.policies.clone());
-    let theory = watch.unless_stopped("computing the bound", move || Theory::of(&of, &asked, &reports));
+fn compare(report: &mut Report, traffic: Traffic, policies: &[PolicySpec], watch: &Watch) -> (Option<Load>, Vec<bool>) {
+    let (asked, reports) = (policies.to_vec(), report.policies.clone());
+    let theory = watch.unless_stopped("computing the bound", move || Theory::of(&traffic, &asked, &reports));
     let Some(theory) = theory else {
         let policies = report.policies.iter_mut();
         policies.for_each(|policy| policy.compare_with(Err("the run was stopped before its bound was known".into())));
@@ -238,6 +261,12 @@ fn with_mean_field(args: &Args, done: &[Simulated]) -> Result<Value, Failure> {
 /// Says on standard error what is to be known before the figures are believed.
 #[expect(clippy::print_stderr, reason = "the command line talks to its user")]
 fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], points: usize, watch: &Watch) {
+    if args.trace.is_some() {
+        eprintln!(
+            "note: the trace was simulated once, from an empty fleet until its last job had left; intervals treat parts of it like \
+             independent runs"
+        );
+    }
     let remedy = match (watch.is_stopped(), args.time, args.events) {
         (true, Some(_), _) => "; raise --time",
         (true, None, _) => "",
@@ -253,6 +282,11 @@ fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], 
             // No length of the run is a remedy there.
             let remedy = if is_known { "" } else { remedy };
             match (&policy.means, &policy.why) {
+                _ if policy.unfinished > 0 => eprintln!(
+                    "warning: under `{}` {} jobs of the trace have not left{at}, and will not: their servers stay down, or no server \
+                     serves them",
+                    policy.policy, policy.unfinished
+                ),
                 (None, Some(why)) => eprintln!("warning: `{}` has no means{at}: {why}{remedy}", policy.policy),
                 _ => eprintln!("warning: `{}` has not converged{at}{remedy}", policy.policy),
             }

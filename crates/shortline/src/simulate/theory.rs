@@ -6,11 +6,12 @@
 //! `why`; `unstable` stays what the run itself showed.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use shortline_core::fleet::settings::Overflow;
 use shortline_core::policy::PolicySpec;
 use shortline_core::{Fleet, JobTypeId};
-use shortline_sim::{Bound, PolicyReport};
+use shortline_sim::{Bound, Estimate, PolicyReport};
 use shortline_theory::TheoryError;
 use shortline_theory::bounds::{self, GraphBound};
 use shortline_theory::stability::{self, LoadFactorBounds, Stability};
@@ -28,20 +29,35 @@ pub(super) struct Theory {
     pub(super) unstable: Vec<Option<String>>,
 }
 
+/// The fleet and its traffic.
+pub(super) struct Traffic {
+    /// At the rates that the offered load is of.
+    pub(super) offered: Arc<Fleet>,
+    /// At those of the long run: where rates are piecewise, their mean over a period.
+    pub(super) mean: Arc<Fleet>,
+    /// The jobs are recorded ones, and there is an end to them.
+    pub(super) is_path: bool,
+}
+
 impl Theory {
     /// Of these policies, which were simulated with these results.
-    pub(super) fn of(fleet: &Fleet, policies: &[PolicySpec], reports: &[PolicyReport]) -> Self {
+    pub(super) fn of(traffic: &Traffic, policies: &[PolicySpec], reports: &[PolicyReport]) -> Self {
+        let fleet = &*traffic.mean;
         let graph = GraphBound::new(fleet).map_err(|error| error.to_string());
         let may_be_stable = graph.as_ref().map_or(true, |graph| graph.without_losses().mean_response_s.is_finite());
         let known = OnceCell::new();
         let judge = |(&policy, report): (&PolicySpec, &PolicyReport)| {
             // Where the run has means and the load can be carried there is nothing to explain.
-            let is_open = !report.unstable && (report.means.is_none() || !may_be_stable);
+            let is_open = !traffic.is_path && !report.unstable && (report.means.is_none() || !may_be_stable);
             (is_open && keeps_all_jobs(fleet, policy)).then(|| why_unstable(fleet, policy, &known)).flatten()
         };
+        let bound = |report: &PolicyReport| {
+            let graph = graph.as_ref().map_err(Clone::clone);
+            if traffic.is_path { bound_of_path(graph, report) } else { bound(fleet, graph, report) }
+        };
         Self {
-            offered: Load::of(fleet).ok(),
-            bounds: reports.iter().map(|report| bound(fleet, graph.as_ref().map_err(Clone::clone), report)).collect(),
+            offered: Load::of(&traffic.offered).ok(),
+            bounds: reports.iter().map(bound).collect(),
             unstable: policies.iter().zip(reports).map(judge).collect(),
         }
     }
@@ -62,6 +78,20 @@ fn bound(fleet: &Fleet, graph: Result<&GraphBound, String>, policy: &PolicyRepor
     let throughput = means.throughput_per_s.ok_or("no throughput was measured")?;
     let bound = graph.at(throughput.mean).map_err(|error| error.to_string())?;
     if bound.is_valid() { Ok(named(bound)) } else { Err(bound.validity.why().to_owned()) }
+}
+
+/// The graph bound of one path: over it, no job is at a server for less than its service takes, and the sizes are what the
+/// fleet says. If some jobs were not served, the sizes of the others are not known here.
+fn bound_of_path(graph: Result<&GraphBound, String>, policy: &PolicyReport) -> Result<Bound, String> {
+    let Some(means) = &policy.means else { return Err("there are no means to compare".into()) };
+    let some = |estimate: Option<Estimate>| estimate.is_some_and(|estimate| estimate.mean > 0.0);
+    if policy.unfinished > 0 || some(means.blocking_probability) || some(means.reneged_probability) {
+        return Err("not every job of the trace was served; the bound knows the mean size of all, not of those".into());
+    }
+    let throughput = means.throughput_per_s.ok_or("no throughput was measured")?;
+    let bound = graph?.at(throughput.mean).map_err(|error| error.to_string())?;
+    let (kind, mean_response_s) = (bound.kind.name().to_owned(), without_noise(bound.mean_response_s));
+    if bound.is_valid() { Ok(Bound { kind, mean_response_s }) } else { Err(bound.validity.why().to_owned()) }
 }
 
 /// Whether jobs that cannot be served pile up: none is refused and none gives up.

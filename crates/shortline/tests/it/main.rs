@@ -7,6 +7,7 @@ mod check;
 mod docs;
 mod mean_field;
 mod processes;
+mod recorded;
 mod report;
 mod reproduce;
 mod resume;

@@ -182,9 +182,11 @@ fn an_overloaded_fleet_is_called_unstable_and_has_no_means() {
 }
 
 #[test]
-fn what_needs_the_general_engine_is_refused_with_a_way_out_that_works() {
+fn what_is_no_markov_chain_is_simulated_with_an_event_calendar() {
     let fleet = example("image-generation.toml");
-    assert_refused(&simulate(&fleet, &SHORT), &["[service] distribution", "general engine", "--service exponential"]);
+    let report = json(&fleet, &SHORT);
+    assert_eq!(report["policies"][0]["engine"], "calendar");
+    assert!(report["policies"][0]["engine_why"].as_str().unwrap().contains("sizes that are not exponential"));
     let instead = simulate(&fleet, &[&["--service", "exponential"], SHORT.as_slice()].concat());
     assert_eq!(instead.status.code(), Some(0), "{}", stderr(&instead));
     assert!(stderr(&instead).contains("its [service] is not used"), "{}", stderr(&instead));
@@ -194,7 +196,10 @@ fn what_needs_the_general_engine_is_refused_with_a_way_out_that_works() {
     let folder = tempfile::tempdir().unwrap();
     let failing =
         file(&folder, "failing.toml", &format!("{TWO_SERVERS}\n[failures]\nmean_up_s = 9\nmean_down_s = 1\n"));
-    assert_refused(&simulate(&failing, &SHORT), &["[failures]", "without [failures] can be simulated"]);
+    let report = json(&failing, &SHORT);
+    let policy = &report["policies"][0];
+    assert!(policy["blocking_probability"]["mean"].as_f64().unwrap() > 0.001, "both are down now and then: {policy:#}");
+    assert_eq!(policy["bound"]["kind"], "graph", "at the measured throughput");
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! Old counts, and gateways that know their own jobs only.
+
+use std::sync::Arc;
+
+use shortline_core::Fleet;
+use shortline_core::fleet::settings::{Information, SizeLaw};
+use shortline_sim::Simulation;
+
+use super::means;
+use super::traces::recorded;
+use crate::fleets::{Sketch, assert_meets, fleet, policy};
+
+fn informed(sketch: Sketch, delay_s: f64, gateways: u32) -> Arc<Fleet> {
+    sketch.settings(|settings| settings.information = Information { delay_s, gateways }).build()
+}
+
+fn mixed() -> Sketch {
+    let rows: &[&[u32]] = &[&[0, 1, 2], &[2, 3, 4], &[0, 4]];
+    let sketch = fleet(&[(2.0, 1, 2), (0.8, 2, 3)], &[1.4, 1.2, 0.9]).buffer(4).rows(rows);
+    sketch.settings(|settings| settings.service.law = SizeLaw::Erlang { k: 2 })
+}
+
+/// The reports of the policies on the same recorded jobs, as JSON, and what became of each job.
+fn outcome(fleet: &Arc<Fleet>, policies: &[&str]) -> (String, String) {
+    let simulation = Simulation::new(fleet).seed(3).trace(Arc::new(recorded(20_000, 5.0, 3, 6)));
+    let simulation = policies.iter().fold(simulation, |simulation, name| simulation.policy(policy(name)));
+    (serde_json::to_string(&simulation.run().unwrap()).unwrap(), format!("{:?}", simulation.fates().unwrap()))
+}
+
+/// A delay too short for anything to happen meanwhile takes every decision by way of the old counts. With lines, policies that
+/// draw are asked twice, so only others are compared.
+#[test]
+fn no_delay_and_one_gateway_are_as_if_nothing_had_been_said() {
+    let rejects: fn() -> Sketch = mixed;
+    let waits: fn() -> Sketch = || mixed().waits(Some(5), Some(1.0));
+    for (sketch, policies) in [(rejects, &["jfsq", "jsq(2)", "jiq", "random"][..]), (waits, &["jfsq", "central"][..])] {
+        let plain = outcome(&sketch().build(), policies);
+        assert_eq!(plain, outcome(&informed(sketch(), 0.0, 1), policies));
+        assert_eq!(plain, outcome(&informed(sketch(), 1e-300, 1), policies));
+        assert_ne!(plain, outcome(&informed(sketch(), 0.5, 1), policies), "old counts decide otherwise");
+    }
+}
+
+/// Who sees counts from before the beginning sees empty servers, and takes any.
+#[test]
+fn counts_that_never_arrive_make_jsq_a_random_choice() {
+    let fleet = informed(fleet(&[(1.0, 1, 4)], &[2.8]), 1e12, 1);
+    assert_meets(means(&fleet, "jsq", 1_500_000).mean_response_s, 1.0 / 0.3, "four M/M/1 queues");
+}
+
+/// The jobs of one among hundreds of gateways are too few to meet each other. Off by O(1 / gateways): 3 % allowed.
+#[test]
+fn hundreds_of_gateways_choose_at_random() {
+    let fleet = informed(fleet(&[(1.0, 1, 4)], &[2.0]), 0.0, 300);
+    let mean = means(&fleet, "jsq", 1_500_000).mean_response_s.unwrap().mean;
+    assert!((mean / 2.0 - 1.0).abs() < 0.03, "{mean}");
+}
+
+#[test]
+fn a_server_that_is_full_of_others_jobs_refuses() {
+    for gateways in [1, 2, 7] {
+        let fleet = informed(fleet(&[(1.0, 1, 3)], &[2.4]).buffer(2), 0.0, gateways);
+        let rho: f64 = 0.8;
+        let exact = rho.powi(2) / (1.0 + rho + rho.powi(2));
+        let means = means(&fleet, "random", 1_500_000);
+        assert_meets(means.blocking_probability, exact, &format!("{gateways} gateways: M/M/1/2"));
+    }
+}
+
+/// The older the counts and the more gateways, the longer the response; with seeds fixed.
+#[test]
+fn less_knowledge_is_worse() {
+    let response = |delay_s, gateways| {
+        let fleet = informed(fleet(&[(1.0, 1, 10)], &[8.0]), delay_s, gateways);
+        means(&fleet, "jsq", 400_000).mean_response_s.unwrap().mean
+    };
+    let by_delay = [0.0, 0.3, 1.0, 4.0].map(|delay_s| response(delay_s, 1));
+    let by_gateways = [1, 2, 8].map(|gateways| response(0.0, gateways));
+    assert!(by_delay.is_sorted() && by_delay[3] > 2.0 * by_delay[0], "{by_delay:?}");
+    assert!(by_gateways.is_sorted() && by_gateways[2] > 1.2 * by_gateways[0], "{by_gateways:?}");
+}
+
+/// Jobs that wait in front are started by places as they are, not as they were: a line does not lock.
+#[test]
+fn a_line_never_waits_for_news() {
+    let fleet = informed(fleet(&[(1.0, 1, 1)], &[0.7]), 50.0, 1);
+    assert_meets(means(&fleet, "central", 1_000_000).mean_response_s, 1.0 / 0.3, "M/M/1");
+}
