@@ -22,6 +22,7 @@ use std::path::Path;
 use maud::{Markup, html};
 use shortline_core::Fleet;
 use shortline_core::fleet::Parts;
+use shortline_core::graph::Row;
 use shortline_core::policy::PolicySpec;
 
 use super::long_run::Simulated;
@@ -32,6 +33,9 @@ use numbers::{counted, grouped};
 
 /// The points of a sweep are shown one by one as long as the page stays below this.
 const MOST_BYTES: usize = 1_500_000;
+
+/// Theory looks at a fleet of more listed edges for a minute or more.
+const MOST_EDGES: u64 = 200_000;
 
 /// Job types in the table of the only simulation, and of each point of a sweep.
 const JOB_TYPES_LISTED: [usize; 2] = [100, 20];
@@ -73,8 +77,21 @@ fn body(asked: &Asked<'_>, fleet: &Fleet, done: &[Simulated]) -> Result<Markup, 
         (found)
         h2 { "What theory knows of the fleet" }
         @if is_sweep { p.quiet { "At the arrival rates of the fleet file" @if asked.args.load.is_some() { ", scaled to --load" } "." } }
-        (check::findings(fleet, &asked.file.warnings, asked.policies))
+        @if listed_edges(fleet) <= MOST_EDGES {
+            (check::findings(fleet, &asked.file.warnings, asked.policies))
+        } @else {
+            p { "Not looked at here: the graph is large, and this would take longer than the page is worth. " code { "shortline check" } " says it." }
+        }
     })
+}
+
+/// Edges that are listed one by one: equal rows of the graph count once, rows of all servers not at all.
+fn listed_edges(fleet: &Fleet) -> u64 {
+    let graph = fleet.graph();
+    let mut seen = vec![false; graph.distinct_row_count()];
+    let is_new = |l: &usize| !std::mem::replace(&mut seen[graph.row_number(*l)], true);
+    let listed = (0..fleet.job_type_count()).filter(is_new).filter(|&l| !matches!(graph.row(l), Row::All));
+    listed.map(|l| graph.degree(l) as u64).sum()
 }
 
 /// The command, and what the figures depend on.
@@ -136,7 +153,25 @@ fn quoted(argument: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use shortline_core::fleet::{Source, read};
+
+    use super::{MOST_EDGES, listed_edges, quoted};
+
+    #[test]
+    fn a_complete_graph_is_small_however_many_edges_it_has() {
+        let fleet = |graph: &str| {
+            let text = format!(
+                "[[server_type]]\nname = \"t\"\nrate = 1.0\n[[server]]\nname = \"s\"\ncount = 30000\ntype = \"t\"\n\
+                 [[job_type]]\nname = \"j\"\ncount = 30000\nrate = 0.5\n[graph]\n{graph}\n"
+            );
+            read(&Source { name: "fleet.toml", text: &text }, &|_| Err(std::io::ErrorKind::NotFound.into()))
+                .unwrap()
+                .fleet
+        };
+        assert_eq!(listed_edges(&fleet("kind = \"complete\"")), 0);
+        let sparse = fleet("kind = \"port-degree\"\ndegree = 8\nseed = 1");
+        assert!(listed_edges(&sparse) > MOST_EDGES && listed_edges(&sparse) <= 240_000);
+    }
 
     #[test]
     fn arguments_are_quoted_where_a_shell_would_read_more_into_them() {

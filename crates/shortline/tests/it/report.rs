@@ -225,18 +225,6 @@ fn policies_without_means_or_certainty_are_shown_as_such() {
 }
 
 #[test]
-fn a_bound_that_does_not_apply_is_shown_with_its_why() {
-    let leaving = TWO_SERVERS.replace("policy =", "buffer = 2\noverflow = \"wait\"\nqueue_timeout_s = 2\npolicy =");
-    let reported = reported(&leaving, &["--policy", "jfsq", "--events", "40000"]);
-    let policy = &reported.json["policies"][0];
-    assert!(policy["bound"].is_null());
-    assert_eq!(words(reported.cell("Means with", "jfsq", "bound")), "–");
-    let notes: Vec<String> = reported.all("li").into_iter().map(words).collect();
-    let wanted = format!("jfsq, no bound: {}", policy["why"].as_str().unwrap());
-    assert!(notes.contains(&wanted), "{wanted} in {notes:?}");
-}
-
-#[test]
 fn a_sweep_has_curves_a_table_and_its_points() {
     let arguments = ["--policy", "jfsq,random", "--sweep", "load=0.3,0.6,0.9", "--relative-error", "0.05"];
     let reported = reported(TWO_SERVERS, &arguments);

@@ -403,3 +403,42 @@ fn runs(report: &Report) -> Markup {
 pub(super) fn plot(svg: &str) -> Markup {
     html! { div.plot { (PreEscaped(svg)) } }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A report of one policy with means and without a bound.
+    fn without_bound(why: &str) -> Value {
+        let one = json!({ "mean": 1.5, "ci95": [1.25, 1.75] });
+        let mut policy = json!({
+            "policy": "jfsq", "engine": "markov", "engine_why": "", "unstable": false, "false_alarm_rate": 0.0,
+            "converged": true, "bound": null, "why": why, "ratio_to_bound": null, "events": 10, "warmup_events": 5,
+            "simulated_s": 2.0, "cpu_s": 0.0, "replications": 4, "seed": 1, "per_job_type": [], "per_server_type": [],
+            "response_cdf": [],
+        });
+        let estimates = "mean_response_s mean_waiting_s mean_service_s mean_jobs fraction_waiting p50_response_s \
+                         p95_response_s p99_response_s blocking_probability reneged_probability throughput_per_s";
+        estimates.split_whitespace().for_each(|name| policy[name] = one.clone());
+        json!({
+            "fleet": "f", "servers": 1, "job_types": 1, "edges": 1, "offered_load": 0.5, "policies": [policy],
+            "differences": [],
+        })
+    }
+
+    #[test]
+    fn a_bound_that_is_not_known_is_a_dash_and_its_why() {
+        let report: Report = serde_json::from_value(without_bound("jobs <can> be lost")).unwrap();
+        assert_eq!(
+            serde_json::to_value(&report).unwrap(),
+            without_bound("jobs <can> be lost"),
+            "it reads as it is written"
+        );
+        let page = sections(&report, 10).unwrap().into_string();
+        assert!(page.contains("<strong>jfsq</strong>, no bound: jobs &lt;can&gt; be lost"), "{page}");
+        assert!(page.contains("1.50 ±0.25 s") && page.contains(r#"<td class="n">–</td>"#), "{page}");
+        assert!(!page.contains("class=\"bound\""), "nothing is drawn for it");
+    }
+}
