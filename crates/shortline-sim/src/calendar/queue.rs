@@ -6,8 +6,8 @@
 //!
 //! Chosen because a server has at most one departure due at a time, which is moved (a server fails, or shares its slots
 //! among more jobs) as often as it is taken, and because the branches of a heap are decided by chance. Removing the
-//! earliest and entering one anew, ns of CPU (one core of a busy 2.6 GHz Xeon, the exponential draw included; least of
-//! 5 runs):
+//! earliest and entering one anew, in ns, the exponential draw included (least of 3 runs on a busy 2.6 GHz Xeon, so that the order
+//! says more than the figures):
 //!
 //! | servers | this | 8 children | winner tree | 4-ary heap with positions | `BinaryHeap` (cannot move) |
 //! |---|---|---|---|---|---|
