@@ -62,7 +62,7 @@ pub struct PolicyReport {
     /// Mean response time over the bound.
     pub ratio_to_bound: Option<Estimate>,
     /// Jobs of a trace that have not left and will not: their servers stay down, or nobody serves them.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub unfinished: u64,
     /// Arrivals (blocked ones included) and departures, warm-up included, over all replications.
     pub events: u64,
