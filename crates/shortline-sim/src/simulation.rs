@@ -651,11 +651,14 @@ fn why_no_means(racer: &Racer) -> Option<String> {
 /// What counts as converged where the number of events was given.
 const DEFAULT_ERROR: f64 = 0.01;
 
-/// Pairs of policies that have means: their names and the two sides of their mean response times.
-fn differences(policies: &[(String, Option<Vec<(f64, f64)>>)]) -> Vec<Difference> {
-    let with_means: Vec<(&String, &Vec<(f64, f64)>)> =
+/// What each replication adds to the two sides of a mean response time.
+type Parts = Vec<(f64, f64)>;
+
+/// Pairs of policies that have means, from their names and parts.
+fn differences(policies: &[(String, Option<Parts>)]) -> Vec<Difference> {
+    let with_means: Vec<(&String, &Parts)> =
         policies.iter().filter_map(|(name, parts)| Some((name, parts.as_ref()?))).collect();
-    let difference = |(a, of_a): (&String, &Vec<(f64, f64)>), (b, of_b): (&String, &Vec<(f64, f64)>)| {
+    let difference = |(a, of_a): (&String, &Parts), (b, of_b): (&String, &Parts)| {
         let ratios = (Ratio::new(of_a), Ratio::new(of_b));
         let mean_response_ratio =
             Estimate::jackknife(of_a.len(), |left_out| ratios.0.without(left_out) / ratios.1.without(left_out));
