@@ -62,7 +62,7 @@ fn refusal(lines: &str, arguments: &[&str]) -> String {
 
 /// 400 jobs, one a second, of 1.2 size units, every other one of each type.
 fn regular() -> String {
-    let job = |i: u32| format!("{i},{},1.2\n", if i % 2 == 0 { "a" } else { "\"b, with a comma\"" });
+    let job = |i: u32| format!("{i},{},1.2\n", if i.is_multiple_of(2) { "a" } else { "\"b, with a comma\"" });
     ["arrival_s,job_type,service_s\n".to_owned()].into_iter().chain((1000..1400).map(job)).collect()
 }
 
