@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use shortline_core::fleet::{Source, read};
 
+use crate::processes::shortline;
+
 /// A fenced code block of a page.
 struct Block<'a> {
     /// Language and marks, as written behind the fence.
@@ -24,8 +26,11 @@ fn root() -> PathBuf {
 /// README and all pages of the book, with their names: the path within the book.
 fn pages() -> Vec<(String, String)> {
     let mut pages = vec![("README.md".to_owned(), std::fs::read_to_string(root().join("README.md")).unwrap())];
-    for folder in ["", "reproduce/", "theory/"] {
-        let entries = std::fs::read_dir(root().join("docs/src").join(folder)).unwrap();
+    let experiments = std::fs::read_dir(root().join("docs/src/reproduce")).unwrap().map(|entry| entry.unwrap());
+    let experiments = experiments.filter(|entry| entry.path().is_dir());
+    let experiments = experiments.map(|entry| format!("reproduce/{}/", entry.file_name().to_string_lossy()));
+    for folder in ["", "reproduce/", "theory/"].map(str::to_owned).into_iter().chain(experiments) {
+        let entries = std::fs::read_dir(root().join("docs/src").join(&folder)).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         for path in paths.filter(|path| path.extension().is_some_and(|e| e == "md")) {
             let name = format!("{folder}{}", path.file_name().unwrap().to_string_lossy());
@@ -140,6 +145,10 @@ fn links_within_the_book_lead_somewhere() {
                 continue;
             }
             let file = &if file.is_empty() { page.clone() } else { within_the_book(page, file) };
+            if !file.ends_with(".md") {
+                assert!(root().join("docs/src").join(file).is_file(), "{page}: no file {file}");
+                continue;
+            }
             assert!(has_page(file), "{page}: no page {file}");
             let headings = &pages.iter().find(|(page, _)| page == file).unwrap().1;
             let found = anchor.is_empty() || headings.lines().filter_map(heading).any(|heading| heading == anchor);
@@ -148,6 +157,20 @@ fn links_within_the_book_lead_somewhere() {
         }
     }
     assert!(links > 10);
+}
+
+/// Goal: the book has the results of every experiment in full, and leads to them.
+#[test]
+fn the_book_has_the_full_run_of_every_experiment() {
+    let summary = std::fs::read_to_string(root().join("docs/src/SUMMARY.md")).unwrap();
+    let list = shortline().args(["reproduce", "--json"]).output().unwrap();
+    let list: serde_json::Value = serde_json::from_slice(&list.stdout).unwrap();
+    for name in list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()) {
+        let page = format!("reproduce/{name}/README.md");
+        let text = std::fs::read_to_string(root().join("docs/src").join(&page)).unwrap_or_default();
+        assert!(text.contains(&format!("    shortline reproduce {name}\n")), "{page} is not of a full run");
+        assert!(summary.contains(&page), "SUMMARY.md does not lead to {page}");
+    }
 }
 
 /// The path within the book of a link from a page.
