@@ -3,10 +3,10 @@
 //! | file | question |
 //! |---|---|
 //! | `picture.rs` | what is the fleet? |
-//! | [`check`](crate::check) | what does theory know of it? |
+//! | [`check`] | what does theory know of it? |
 //! | `policies.rs` | what did a simulation find? |
 //! | `curves.rs` | what did a sweep find? |
-//! | `bars.rs`, [`figure`](crate::figure), `numbers.rs`, [`page`](crate::page) | how is it drawn and written? |
+//! | `bars.rs`, [`figure`](crate::figure), `numbers.rs`, [`page`] | how is it drawn and written? |
 //!
 //! The page says nothing of the machine or the time it took, so that the same command makes the same page everywhere. Its
 //! size does not grow with the fleet: what is long is cut, and the page says so.
