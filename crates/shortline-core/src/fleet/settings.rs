@@ -1,5 +1,5 @@
-//! The sections of a fleet file that describe service, traffic and operation, checked but not yet used:
-//! each command honours the ones it can and says so about the others.
+//! The sections of a fleet file that describe service, traffic and operation, checked: each
+//! command honours the ones it can and says so about the others.
 
 /// `[fleet] overflow`: what happens to a job for which the policy finds no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
