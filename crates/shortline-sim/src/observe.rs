@@ -72,6 +72,49 @@ pub(crate) fn means(model: &Model, records: &[Record], fates: Fates, job_types: 
     }
 }
 
+/// The same of records of measured jobs: each figure is that of all jobs together, with no correction for its bias, which
+/// a path that is cut into parts has none of; and the intervals of quantiles are from those of the records (sectioning: Asmussen
+/// and Glynn, 2007, "Stochastic Simulation", III.5): measured times may have atoms, between which a quantile jumps.
+pub(crate) fn means_as_measured(model: &Model, records: &[Record], fates: Fates, job_types: &[JobTypeId]) -> Means {
+    let mut found = means(model, records, fates, job_types);
+    let Some(whole) = Record::pooled(records) else { return found };
+    // Twice the same: an interval without width around what it is.
+    let together = means(model, &[whole.clone(), whole], fates, job_types);
+    let at = |estimate: &mut Option<Estimate>, value: Option<Estimate>, most: f64| {
+        if let (Some(estimate), Some(value)) = (estimate.as_mut(), value) {
+            let ends = estimate.ci95.map(|end| end + value.mean - estimate.mean);
+            *estimate = Estimate { mean: value.mean, ci95: ends }.within(0.0, most);
+        }
+    };
+    let (time, share) = (f64::INFINITY, 1.0);
+    at(&mut found.mean_response_s, together.mean_response_s, time);
+    at(&mut found.mean_waiting_s, together.mean_waiting_s, time);
+    at(&mut found.mean_service_s, together.mean_service_s, time);
+    at(&mut found.mean_jobs, together.mean_jobs, time);
+    at(&mut found.throughput_per_s, together.throughput_per_s, time);
+    at(&mut found.fraction_waiting, together.fraction_waiting, share);
+    at(&mut found.blocking_probability, together.blocking_probability, share);
+    at(&mut found.reneged_probability, together.reneged_probability, share);
+    for (found, together) in found.per_job_type.iter_mut().zip(&together.per_job_type) {
+        at(&mut found.mean_response_s, together.mean_response_s, time);
+        at(&mut found.blocking_probability, together.blocking_probability, share);
+    }
+    for (found, together) in found.per_server_type.iter_mut().zip(&together.per_server_type) {
+        at(&mut found.utilisation, together.utilisation, share);
+        at(&mut found.mean_jobs, together.mean_jobs, time);
+    }
+    for (found, q) in
+        [(&mut found.p50_response_s, 0.5), (&mut found.p95_response_s, 0.95), (&mut found.p99_response_s, 0.99)]
+    {
+        let quantiles: Vec<f64> =
+            records.iter().map(|record| record.law.quantile_s(q)).filter(|quantile_s| quantile_s.is_finite()).collect();
+        let all_s = Law::pooled(records.iter().map(|record| &record.law)).map_or(f64::NAN, |law| law.quantile_s(q));
+        *found = Estimate::from_observations(&quantiles).filter(|_| all_s.is_finite());
+        at(found, found.map(|_| Estimate { mean: all_s, ci95: [all_s; 2] }), time);
+    }
+    found
+}
+
 fn idle_servers(model: &Model, records: &[Record]) -> Option<IdleServers> {
     let laws: Vec<Vec<f64>> = records
         .iter()

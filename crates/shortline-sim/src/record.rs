@@ -17,6 +17,32 @@ pub(crate) struct Record {
     pub(crate) idle: Option<Vec<u64>>,
 }
 
+impl Record {
+    /// All of these, one after the other; `None` of nothing.
+    pub(crate) fn pooled(records: &[Self]) -> Option<Self> {
+        let (first, others) = records.split_first()?;
+        let mut pooled = first.clone();
+        for other in others {
+            pooled.time_s += other.time_s;
+            pooled.line_area_s += other.line_area_s;
+            pooled.idle = None;
+            for (sum, tally) in pooled.job_types.iter_mut().zip(&other.job_types) {
+                sum.arrivals += tally.arrivals;
+                sum.blocked += tally.blocked;
+                sum.reneged += tally.reneged;
+                sum.responses += tally.responses;
+                sum.response_sum_s += tally.response_sum_s;
+            }
+            for (sum, times) in pooled.occupancy.iter_mut().zip(&other.occupancy) {
+                sum.resize(sum.len().max(times.len()), 0.0);
+                sum.iter_mut().zip(times).for_each(|(sum, time)| *sum += time);
+            }
+        }
+        pooled.law = Law::pooled(records.iter().map(|record| &record.law))?;
+        Some(pooled)
+    }
+}
+
 /// Counts of one job type.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TypeTally {

@@ -15,7 +15,7 @@ use crate::estimate::{Estimate, Ratio};
 use crate::growth::FALSE_ALARM_PER_LOOK;
 use crate::model::Model;
 use crate::observe;
-use crate::report::{Difference, PolicyReport, Report};
+use crate::report::{Difference, Engine, PolicyReport, Report};
 use crate::rounds::{self, FEWEST_EVENTS, Plan, Racer, WarmUp};
 use crate::trajectory::{self, Trajectories, Trajectory};
 
@@ -467,11 +467,12 @@ impl Simulation {
                 growing_replications: None,
                 false_alarm_rate: 0.0,
                 converged: path.complete && path.unfinished == 0,
-                means: (!is_empty).then(|| observe::means(&model, &path.batches, contender.fates, &job_types)),
+                means: (!is_empty)
+                    .then(|| observe::means_as_measured(&model, &path.batches, contender.fates, &job_types)),
                 bound: None,
                 why: is_empty.then(|| "the run was stopped before the end of its first batch".to_owned()),
                 ratio_to_bound: None,
-                unfinished: path.unfinished,
+                unfinished: if path.complete { path.unfinished } else { 0 },
                 events: path.events,
                 warmup_events: 0,
                 simulated_s: path.time_s,
@@ -599,7 +600,13 @@ impl Simulation {
             growing_replications: unstable.then_some(racer.growing_replications),
             false_alarm_rate: f64::from(racer.looks) * FALSE_ALARM_PER_LOOK,
             converged: why.is_none() && complete && racer.relative_error() <= plan.error,
-            means: why.is_none().then(|| observe::means(model, &racer.records(), racer.contender.fates, job_types)),
+            means: why.is_none().then(|| {
+                let means = match racer.contender.engine {
+                    Engine::Calendar => observe::means_as_measured,
+                    Engine::Lumped | Engine::Markov => observe::means,
+                };
+                means(model, &racer.records(), racer.contender.fates, job_types)
+            }),
             bound: None,
             why,
             ratio_to_bound: None,

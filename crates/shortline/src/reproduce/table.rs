@@ -68,11 +68,10 @@ impl Table {
     /// RFC 4180, numbers with as many digits as it takes to read them back.
     pub(crate) fn csv(&self) -> String {
         let is_estimate = |c: usize| self.rows.iter().any(|row| matches!(row[c], Cell::Estimate(_)));
-        let header = self
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(c, name)| if is_estimate(c) { format!("{name},{name}_low,{name}_high") } else { quoted(name) });
+        let header = self.columns.iter().enumerate().map(|(c, name)| match is_estimate(c) {
+            true => ["", "_low", "_high"].map(|end| quoted(&format!("{name}{end}"))).join(","),
+            false => quoted(name),
+        });
         let mut text = header.collect::<Vec<_>>().join(",") + "\n";
         for row in &self.rows {
             let cells = row.iter().map(|cell| match cell {

@@ -53,7 +53,7 @@ impl Theory {
         };
         let bound = |report: &PolicyReport| {
             let graph = graph.as_ref().map_err(Clone::clone);
-            if traffic.is_path { bound_of_path(graph, report) } else { bound(fleet, graph, report) }
+            if traffic.is_path { bound_of_path(fleet, report) } else { bound(fleet, graph, report) }
         };
         Self {
             offered: Load::of(&traffic.offered).ok(),
@@ -82,14 +82,21 @@ fn bound(fleet: &Fleet, graph: Result<&GraphBound, String>, policy: &PolicyRepor
 
 /// The graph bound of one path: over it, no job is at a server for less than its service takes, and the sizes are what the
 /// fleet says. If some jobs were not served, the sizes of the others are not known here.
-fn bound_of_path(graph: Result<&GraphBound, String>, policy: &PolicyReport) -> Result<Bound, String> {
+fn bound_of_path(fleet: &Fleet, policy: &PolicyReport) -> Result<Bound, String> {
     let Some(means) = &policy.means else { return Err("there are no means to compare".into()) };
     let some = |estimate: Option<Estimate>| estimate.is_some_and(|estimate| estimate.mean > 0.0);
     if policy.unfinished > 0 || some(means.blocking_probability) || some(means.reneged_probability) {
         return Err("not every job of the trace was served; the bound knows the mean size of all, not of those".into());
     }
     let throughput = means.throughput_per_s.ok_or("no throughput was measured")?;
-    let bound = graph?.at(throughput.mean).map_err(|error| error.to_string())?;
+    // All types are served, each at its share of the jobs, over the time from the first arrival to the last departure.
+    let rate = |l: JobTypeId| fleet.arrival_rate(l).unwrap_or(0.0);
+    let factor = throughput.mean / fleet.job_types().map(rate).sum::<f64>();
+    let rates = fleet.job_types().map(|l| rate(l) * factor).collect();
+    let served = fleet.with_traffic(rates, fleet.job_types().map(|l| fleet.size(l)).collect());
+    let served = served.map_err(|error| error.to_string())?;
+    let bound =
+        GraphBound::new(&served).and_then(|graph| graph.at(throughput.mean)).map_err(|error| error.to_string())?;
     let (kind, mean_response_s) = (bound.kind.name().to_owned(), without_noise(bound.mean_response_s));
     if bound.is_valid() { Ok(Bound { kind, mean_response_s }) } else { Err(bound.validity.why().to_owned()) }
 }

@@ -195,3 +195,28 @@ fn the_traffic_of_a_trace_is_what_it_brings() {
     // Three gaps in 4 s, half of the jobs each.
     assert_eq!(traffic, [(Some(0.375), 3.0), (Some(0.375), 3.0), (Some(0.0), 5.0)]);
 }
+
+/// Sizes 1 and 100 in turn, one job a second and plenty of servers: nobody waits. The parts that the intervals are from are
+/// unequal (the last ones hold the long jobs), the figures are those of the whole path all the same. Nothing is random.
+#[test]
+fn the_figures_of_a_path_are_those_of_all_its_jobs() {
+    let size = |i: usize| if i % 2 == 0 { 1.0 } else { 100.0 };
+    let jobs: Vec<TraceJob> = (0..64).map(|i| TraceJob::new(i as f64, JobTypeId::new(0), Some(size(i)))).collect();
+    let fleet = fleet(&[(1.0, 1, 100)], &[1.0]).rows(&[&(0..100).collect::<Vec<u32>>()]).build();
+    let report = Simulation::new(&fleet).policy(policy("jfsq")).trace(Arc::new(jobs)).run().unwrap();
+    let means = report.policies[0].means.as_ref().unwrap();
+    let mean = |estimate: Option<shortline_sim::Estimate>| estimate.unwrap().mean;
+    // The last job comes at 63 s and takes 100 s.
+    for (found, exact) in [
+        (means.mean_response_s, 50.5),
+        (means.mean_service_s, 50.5),
+        (means.throughput_per_s, 64.0 / 163.0),
+        (means.mean_jobs, 64.0 * 50.5 / 163.0),
+        (means.per_server_type[0].utilisation, 64.0 * 50.5 / 163.0 / 100.0),
+    ] {
+        assert!((mean(found) / exact - 1.0).abs() < 1e-9, "{found:?} instead of {exact}");
+    }
+    let quantiles = [means.p50_response_s, means.p95_response_s, means.p99_response_s].map(mean);
+    assert!(quantiles.is_sorted(), "{quantiles:?}");
+    assert!(quantiles.iter().all(|quantile| (0.98..102.0).contains(quantile)), "{quantiles:?}");
+}
