@@ -129,7 +129,7 @@ impl Experiment for Guarantee {
         About {
             name: "guarantee",
             title: "What is guaranteed, what happens, what is the least",
-            claim: "[W] At finite N the mean response time under JFSQ and JFIQ is at most C*/lambda (1 + O(N^-1/2)); our constants are above every simulation, and on complete graphs both close in on the bound like 1/N.",
+            claim: "[W] At finite N the mean response time under JFSQ and JFIQ is at most C*/lambda (1 + O(N^-1/2)); our constants are refuted by no simulation, and on complete graphs both close in on the bound like 1/N.",
             version: 1,
             quick_s: 6,
             full_min: 7,
@@ -297,7 +297,7 @@ fn figures(scale: Scale, data: &Data) -> Vec<Figure> {
             name: "response",
             title: "Guarantee, simulation and bound".into(),
             caption:
-                "The response time lies between the two; where a guarantee has no marker it says nothing at this size."
+                "By the theorems the response time lies between the two, often too close to the upper one to be told from it; where a guarantee has no marker it says nothing at this size."
                     .into(),
             x: x(),
             y: Axis::log("response / bound"),
