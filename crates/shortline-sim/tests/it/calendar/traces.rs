@@ -200,7 +200,7 @@ fn the_traffic_of_a_trace_is_what_it_brings() {
 /// unequal (the last ones hold the long jobs), the figures are those of the whole path all the same. Nothing is random.
 #[test]
 fn the_figures_of_a_path_are_those_of_all_its_jobs() {
-    let size = |i: usize| if i % 2 == 0 { 1.0 } else { 100.0 };
+    let size = |i: usize| if i.is_multiple_of(2) { 1.0 } else { 100.0 };
     let jobs: Vec<TraceJob> = (0..64).map(|i| TraceJob::new(i as f64, JobTypeId::new(0), Some(size(i)))).collect();
     let fleet = fleet(&[(1.0, 1, 100)], &[1.0]).rows(&[&(0..100).collect::<Vec<u32>>()]).build();
     let report = Simulation::new(&fleet).policy(policy("jfsq")).trace(Arc::new(jobs)).run().unwrap();
