@@ -9,6 +9,7 @@
 //! | `number.rs`, `judge.rs`, `verdict.rs` | numbers with intervals, and what they say about a claim |
 //! | `table.rs`, [`figure`], `page.rs` | CSV, SVG and markdown |
 
+mod beyond;
 mod buffers;
 mod collapse;
 mod connectivity;
