@@ -125,6 +125,8 @@ pub struct Simulation {
     rules: Vec<Rule>,
     seed: u64,
     until: Until,
+    most_warm_up: Option<u64>,
+    replications: Option<usize>,
     load_factor: f64,
     threads: Option<usize>,
     per_type: PerType,
@@ -148,6 +150,8 @@ impl Simulation {
             rules: Vec::new(),
             seed: 0,
             until: Until::RelativeError { error: 0.01, most_events: 2_000_000_000 },
+            most_warm_up: None,
+            replications: None,
             load_factor: 1.0,
             threads: None,
             per_type: PerType::Top(100),
@@ -280,6 +284,23 @@ impl Simulation {
         self
     }
 
+    /// Most events of a policy's warm-up, over all replications, at least those of its first look. Without a limit it may take as
+    /// many events as may be counted, and 256 times those of the first look if that is more. A policy that has not settled by then
+    /// has no means; the others go on.
+    #[must_use]
+    pub fn most_warm_up_events(mut self, events: u64) -> Self {
+        self.most_warm_up = Some(events);
+        self
+    }
+
+    /// Number of independent replications, from 2 to 1024; by default 32, for fleets of thousands of servers or job types 16, 8
+    /// or 4. Each of them has a warm-up: fewer make a short run cheaper, and its intervals wider.
+    #[must_use]
+    pub fn replications(mut self, replications: usize) -> Self {
+        self.replications = Some(replications);
+        self
+    }
+
     /// Multiplies all arrival rates; divides the arrival times of a [`trace`](Self::trace).
     #[must_use]
     pub fn load_factor(mut self, factor: f64) -> Self {
@@ -379,7 +400,7 @@ impl Simulation {
         let model = Model { idle_of_fastest: self.idle_of_fastest, ..Model::new(&self.fleet, self.load_factor)? };
         let workshop = Workshop::new(model, self.choice)?;
         let contenders = self.contenders(&workshop)?;
-        let plan = Plan::new(&workshop.model, self.seed, self.until);
+        let plan = self.plan(&workshop.model);
         let racers = self.pool()?.install(|| rounds::run(contenders, &plan, observer));
         Ok(self.report(&workshop.model, &plan, &racers))
     }
@@ -535,10 +556,24 @@ impl Simulation {
                     "from 1 to 1024; replications run on them, at most 32 at a time",
                 )
             }
+            _ if self.replications.is_some_and(|replications| !(2..=1024).contains(&replications)) => fault(
+                "the number of replications",
+                self.replications.unwrap_or(0) as f64,
+                "from 2, for an interval, to 1024",
+            ),
             _ if !(self.load_factor > 0.0 && self.load_factor.is_finite()) => {
                 fault("the load factor", self.load_factor, "positive and finite")
             }
             _ => Ok(()),
+        }
+    }
+
+    fn plan(&self, model: &Model) -> Plan {
+        let plan = Plan::new(model, self.seed, self.until);
+        Plan {
+            replications: self.replications.unwrap_or(plan.replications),
+            most_warm_up: self.most_warm_up,
+            ..plan
         }
     }
 
@@ -708,7 +743,7 @@ impl Plan {
         let rate = model.arrival_rate * settings.arrivals.mean_factor();
         let patience_s = CYCLES_BEFORE_GROWTH * cycle_s;
         let least_warm_up = (least_s * 2.0 * rate) as u64;
-        Self { seed, replications, warm_up, least_warm_up, until, patience_s, error }
+        Self { seed, replications, warm_up, least_warm_up, most_warm_up: None, until, patience_s, error }
     }
 }
 

@@ -62,7 +62,7 @@ impl Factor {
 pub(super) enum Case {
     /// Sizes by this law; exponential is the base.
     Sizes(SizeLaw),
-    /// Arrivals at twice the rate for 5 mean services, at two thirds for 15, both in the mean.
+    /// Arrivals at twice the rate for 2 mean services, at two thirds for 6, both in the mean.
     OnOff,
     /// 1.2 and 0.8 times the rate by turns, 20 mean services each.
     DayNight,
@@ -163,7 +163,7 @@ fn scale_rates(parts: &mut FleetParts, factor: f64) {
 }
 
 fn on_off(service_s: f64) -> Arrivals {
-    Arrivals::OnOff { peak: 2.0, on_s: 5.0 * service_s, off_s: 15.0 * service_s }
+    Arrivals::OnOff { peak: 2.0, on_s: 2.0 * service_s, off_s: 6.0 * service_s }
 }
 
 /// Replaces job types, graph, sizes and arrivals.
