@@ -68,16 +68,16 @@ pub(crate) struct Args {
     /// An experiment of the list, or all
     name: Option<String>,
     /// Fewer points and wider intervals: seconds instead of minutes
-    #[arg(long)]
+    #[arg(long, requires = "name")]
     quick: bool,
     /// Folder for the results, one folder per experiment in it
-    #[arg(long, value_name = "DIR", default_value = "reproduced")]
+    #[arg(long, value_name = "DIR", default_value = "reproduced", requires = "name")]
     out: PathBuf,
     /// Seed; the same seed gives the same results, on any number of threads
-    #[arg(long, default_value_t = DEFAULT_SEED)]
+    #[arg(long, default_value_t = DEFAULT_SEED, requires = "name")]
     seed: u64,
     /// Threads, 1 to 1024 [default: all cores]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), requires = "name")]
     threads: Option<u16>,
     /// Print the list or the verdicts as JSON
     #[arg(long)]
@@ -130,7 +130,7 @@ fn list(json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     for about in abouts {
-        println!("{} (about {} min, --quick {} s, on 2 cores)", about.name, about.full_min, about.quick_s);
+        println!("{} (about {} min of one core, --quick {} s)", about.name, about.full_min, about.quick_s);
         println!("    {}", about.claim);
     }
     println!(

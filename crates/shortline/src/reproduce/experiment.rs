@@ -72,7 +72,7 @@ pub(crate) struct About {
     pub(crate) claim: &'static str,
     /// To be raised when a point's key or numbers change their meaning.
     pub(crate) version: u32,
-    /// About how long on two cores: quick, in seconds.
+    /// About how long it keeps one core busy: quick, in seconds.
     pub(crate) quick_s: u32,
     /// And full, in minutes.
     pub(crate) full_min: u32,
