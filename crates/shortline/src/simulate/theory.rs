@@ -75,8 +75,13 @@ fn bound(fleet: &Fleet, graph: Result<&GraphBound, String>, policy: &PolicyRepor
     if let Some(bound) = bounds::largest(others.chain([graph.without_losses()])) {
         return Ok(named(bound));
     }
-    let throughput = means.throughput_per_s.ok_or("no throughput was measured")?;
-    let bound = graph.at(throughput.mean).map_err(|error| error.to_string())?;
+    let measured = means.throughput_per_s.ok_or("no throughput was measured")?;
+    let is_impossible = |share: Option<Estimate>| share.is_some_and(|share| share.ci95[1] <= 0.0);
+    let keeps_all = is_impossible(means.blocking_probability) && is_impossible(means.reneged_probability);
+    // Where no job can be lost, all that arrive are served, and chance is no part of it.
+    let arrivals = || fleet.job_types().filter_map(|l| fleet.arrival_rate(l)).sum();
+    let throughput = if keeps_all { arrivals() } else { measured.mean };
+    let bound = graph.at(throughput).map_err(|error| error.to_string())?;
     if bound.is_valid() { Ok(named(bound)) } else { Err(bound.validity.why().to_owned()) }
 }
 
