@@ -70,6 +70,15 @@ impl Sketch {
         self
     }
 
+    /// The buffer of one `[[server]]` entry split off: server number `server` of the only entry, which has two.
+    pub(crate) fn one_buffer(mut self, server: u32, buffer: u32) -> Self {
+        let names = |base: &str| Names { base: base.into(), count: None };
+        let entry = |base, buffer| ServerParts { names: names(base), server_type: 0, buffer, addresses: vec![] };
+        let of = |i: u32| (i == server).then_some(buffer);
+        self.parts.servers = vec![entry("a", of(0)), entry("b", of(1))];
+        self
+    }
+
     /// Rates by (job type, server type, rate).
     pub(crate) fn pair_rates(mut self, rates: &[(usize, usize, f64)]) -> Self {
         let rate = |&(job_type, server_type, rate): &(usize, usize, f64)| RateOverride { job_type, server_type, rate };
