@@ -183,6 +183,10 @@ pub(crate) fn run<P: Policy>(mut chain: CalendarChain<P>, jobs: u64, observer: &
         records.push(chain.record());
         arrived_in_batches = jobs * batch / batches;
         chain.forget();
+        if batch < batches && observer.is_stopped() {
+            complete = false;
+            break;
+        }
     }
     let progress = chain.progress();
     Path {

@@ -9,7 +9,7 @@ use shortline_core::fleet::{
 };
 use shortline_core::graph::Edges;
 use shortline_core::policy::PolicySpec;
-use shortline_sim::{Estimate, PolicyReport, Simulation, Until};
+use shortline_sim::{Estimate, Means, PolicyReport, Simulation, Until};
 use shortline_theory::stability;
 
 /// A fleet being described.
@@ -147,4 +147,24 @@ pub(crate) fn assert_agree(a: Option<Estimate>, b: Option<Estimate>, what: &str)
 pub(crate) fn assert_is_precise(estimate: Option<Estimate>, what: &str) {
     let error = WIDER * estimate.unwrap().relative_half_width();
     assert!(error < 0.005, "{what}: relative half-width {error} at 99.9 %");
+}
+
+/// Asserts that two independent runs found the same: ten figures, of the system, the first server type and the last job type.
+pub(crate) fn assert_same_figures(a: &Means, b: &Means, what: &str) {
+    type Figure = fn(&Means) -> Option<Estimate>;
+    let figures: [(Figure, &str); 10] = [
+        (|m| m.mean_response_s, "response"),
+        (|m| m.mean_waiting_s, "waiting"),
+        (|m| m.mean_service_s, "service"),
+        (|m| m.mean_jobs, "jobs"),
+        (|m| m.fraction_waiting, "fraction waiting"),
+        (|m| m.p95_response_s, "95 %"),
+        (|m| m.blocking_probability, "blocking"),
+        (|m| m.reneged_probability, "reneged"),
+        (|m| m.per_server_type[0].utilisation, "utilisation"),
+        (|m| m.per_job_type.last()?.mean_response_s, "response of a job type"),
+    ];
+    for (figure, name) in figures {
+        assert_agree(figure(a), figure(b), &format!("{what}: {name}"));
+    }
 }
