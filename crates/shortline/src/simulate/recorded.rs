@@ -84,7 +84,7 @@ impl Recorded {
     /// What was simulated, in a sentence.
     pub(super) fn described(&self, args: &Args) -> String {
         let name = match args.trace.as_deref() {
-            Some(path) if path != Path::new("-") => format!("`{}`", path.display()),
+            Some(path) if path != Path::new("-") => path.display().to_string(),
             _ => "standard input".to_owned(),
         };
         let n = self.jobs.len();
@@ -98,7 +98,7 @@ impl Recorded {
             Some(load) => format!("with arrival times compressed to load {}", exact(load)),
             None => "at the times recorded".to_owned(),
         };
-        format!("Recorded jobs: the trace {name}, {which}, {how}.")
+        format!("Recorded jobs: the trace {name}; {which}, {how}.")
     }
 
     /// Of the jobs.

@@ -317,7 +317,7 @@ fn the_page_of_a_trace_says_that_it_is_one() {
     stands_alone(&reported);
     let text = words(reported.page.root_element());
     assert!(
-        text.contains("requests <1>.csv`, requests 0..40 (40 jobs), with arrival times compressed to load 0.5"),
+        text.contains("requests <1>.csv; requests 0..40 (40 jobs), with arrival times compressed to load 0.5"),
         "{text}"
     );
     assert!(
