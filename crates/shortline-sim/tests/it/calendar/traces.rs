@@ -252,7 +252,7 @@ fn a_handful_of_jobs_has_means_without_intervals_and_says_why() {
     // They leave at 2, 4 and 6 s.
     assert!((response_s.mean - 3.0).abs() < 1e-12 && !response_s.has_interval(), "{response_s:?}");
     assert!((means.fraction_waiting.unwrap().mean - 2.0 / 3.0).abs() < 1e-12);
-    assert_eq!(means.blocking_probability.unwrap().ci95, [0.0, 0.0], "that nobody is blocked is certain");
+    assert!(means.blocking_probability.unwrap().ci95[1] <= 0.0, "that nobody is blocked is certain");
     assert!(report.converged && report.why.as_ref().unwrap().contains("3 jobs are too few"), "{:?}", report.why);
     assert!(few.differences.is_empty(), "nothing is known of a ratio");
     assert_eq!(json["policies"][0]["mean_response_s"], serde_json::json!({ "mean": 3.0, "ci95": null }));
