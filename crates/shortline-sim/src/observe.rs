@@ -179,6 +179,7 @@ fn not_negative(estimate: Option<Estimate>) -> Option<Estimate> {
 
 /// A probability, from the hits and the trials of each replication.
 fn share(parts: &[(f64, f64)], may_happen: bool) -> Option<Estimate> {
+    debug_assert!(may_happen || parts.iter().all(|part| part.0 <= 0.0), "what cannot happen was seen: {parts:?}");
     if may_happen { Estimate::of_share(parts) } else { probability(Estimate::of_ratio(parts)) }
 }
 
