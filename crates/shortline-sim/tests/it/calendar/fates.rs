@@ -75,18 +75,23 @@ fn what_cannot_happen_is_known_and_what_can_is_seen() {
 #[test]
 fn listed_failures_block_where_they_leave_nobody() {
     let event = |at_s, server, up| FailureEvent { at_s, server, up };
-    let blocked = |rows: &[&[u32]], events: Vec<FailureEvent>| {
+    let blocked_after = |delay_s: f64, rows: &[&[u32]], events: Vec<FailureEvent>| {
         let sketch = fleet(&[(3.0, 1, 3)], &[0.3, 0.3]).rows(rows);
-        let sketch = sketch.settings(|s| s.failures = Some(Failures::Events(events)));
+        let sketch = sketch.settings(|s| {
+            s.failures = Some(Failures::Events(events));
+            s.information.delay_s = delay_s;
+        });
         let jobs = Arc::new(recorded(20_000, 2.5, 2, 5));
         let simulation = Simulation::new(&sketch.build()).policy(policy("jsq")).trace(jobs);
         seen(simulation.run().unwrap().policies.remove(0).means.unwrap().blocking_probability, "blocking")
     };
+    let blocked = |rows: &[&[u32]], events| blocked_after(0.0, rows, events);
     let two_down = || vec![event(100.0, 0, false), event(100.0, 2, false)];
     assert!(!blocked(&[&[0, 1], &[1, 2]], two_down()));
     assert!(blocked(&[&[0, 1], &[0, 2]], two_down()));
     let one_at_a_time = vec![event(100.0, 0, false), event(200.0, 0, true), event(300.0, 2, false)];
     assert!(!blocked(&[&[0, 1], &[0, 2]], one_at_a_time));
+    assert!(blocked_after(20.0, &[&[0, 1], &[1, 2]], two_down()), "sent to one that went down since");
 }
 
 /// Servers without a job type that arrives matter to nobody.
