@@ -209,6 +209,11 @@ impl Racer {
         self.lanes.iter().map(|lane| lane.chain.progress().time_s).sum()
     }
 
+    /// Of the replication that lasted longest.
+    pub(crate) fn longest_s(&self) -> f64 {
+        self.lanes.iter().map(|lane| lane.chain.progress().time_s).fold(0.0, f64::max)
+    }
+
     pub(crate) fn records(&self) -> Vec<Record> {
         self.lanes.iter().map(|lane| lane.chain.record()).collect()
     }

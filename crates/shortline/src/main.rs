@@ -12,6 +12,7 @@ mod ledger;
 mod load;
 mod logging;
 mod number;
+mod outputs;
 mod page;
 mod replay;
 mod reproduce;

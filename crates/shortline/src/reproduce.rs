@@ -34,7 +34,7 @@ mod run;
 mod table;
 mod verdict;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -43,6 +43,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::figure;
+use crate::outputs::write;
 use crate::simulate::on_interrupt;
 use experiment::{ALL, Experiment, Findings, Scale};
 use ledger::Settings;
@@ -211,8 +212,4 @@ fn print_json(all: &[Done]) -> Result<(), Failure> {
         .collect();
     println!("{}", serde_json::to_string_pretty(&entries).map_err(Failure::run)?);
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure::run(format!("cannot write `{}`: {error}", path.display())))
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::graph::{Edges, Graph};
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
 use crate::policy::SplitShares;
-pub use fault::{Fault, FleetFaults, MOST_SHOWN};
+pub use fault::{Fault, FleetFaults, MOST_SHOWN, RATES_ARE_MEASURED};
 pub use names::{Duplicate, NameIndex, Names};
 pub use read::{Loaded, Parts, Source, read, read_parts};
 use settings::Address;

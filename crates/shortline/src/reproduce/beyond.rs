@@ -54,6 +54,10 @@ fn precision(scale: Scale) -> Precision {
     Precision { relative_error: scale.pick(0.05, 0.01), most_events: scale.pick(250_000, 4_000_000) }
 }
 
+fn replications(scale: Scale) -> usize {
+    scale.pick(8, 32)
+}
+
 fn key(case: Case, load: f64) -> String {
     format!("{case} load={load}")
 }
@@ -85,7 +89,7 @@ impl Experiment for Beyond {
         format!(
             "Base fleet: N = {} servers of three speeds (1, 1/2, 1/4 in shares 1/8, 3/8, 1/2), as many job types with equal arrival rates, each on 16 random servers; unbounded buffers, exponential sizes, Poisson arrivals, true counts. Loads of the whole fleet: {}. One thing is changed at a time; durations in mean services of a busy fleet (16/7 s):\n\n\
              - sizes: {}; constant, Erlang with 4 phases (squared coefficient of variation 1/4), exponential (1), Coxian (2), lognormal (4, 10), Pareto with tail exponent 2.05 (9.8): as far as this scale has them;\n\
-             - `on-off`: twice the rate for 5 mean services in the mean, two thirds for 15; `day-night`: 1.2 and 0.8 times the rate, 20 each;\n\
+             - `on-off`: twice the rate for 2 mean services in the mean, two thirds for 6; `day-night`: 1.2 and 0.8 times the rate, 20 each;\n\
              - `slots-8`: an eighth as many servers with 8 slots each, a job type on 4 of them;\n\
              - `failures`: servers stand still, with their jobs, for 10 in 200; the load is that of the servers that are up, the bound that of all;\n\
              - `generation`: 72 models of which the first five take 68 % of the jobs, with 16 servers in the mean, more for popular ones; mean sizes 16 to 65 s, lognormal with coefficient of variation 0.45, arrivals on-off. It is made of what is known about traffic of image generation, not recorded;\n\
@@ -102,7 +106,7 @@ impl Experiment for Beyond {
     fn points(&self, scale: Scale) -> Vec<Work> {
         let point = |(case, load): (Case, f64)| {
             Work::new(key(case, load), 1.0 / (1.05 - load), move |context: &Context<'_>| {
-                compared::compared(case, servers(scale), load, precision(scale), context)
+                compared::compared(case, servers(scale), load, (precision(scale), replications(scale)), context)
             })
         };
         places(cases_of(&Factor::ALL, scale), scale, |_| true).into_iter().map(point).collect()
@@ -419,7 +423,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let context = Context { seed: 1, own_seed: 1, stop: &stop };
         let precision = Precision { relative_error: 0.1, most_events: 100_000 };
-        let found = compared::compared(Case::Sizes(SizeLaw::Deterministic), 64, 0.5, precision, &context).unwrap();
+        let found = compared::compared(Case::Sizes(SizeLaw::Deterministic), 64, 0.5, (precision, 8), &context).unwrap();
         let mean = |name: String| found.numbers[&name].mean;
         for (a, b) in [(PolicySpec::Jfsq, JSQ2), (JSQ2, PolicySpec::Jfsq), (PolicySpec::Split, PolicySpec::Central)] {
             let of_means = mean(compared::over_bound(a)) / mean(compared::over_bound(b));

@@ -265,7 +265,7 @@ fn what_is_unused_or_unknown_is_a_warning() {
     let text = SMALL.replace("rate = 3.2", "") + "[[server_type]]\nname = \"spare\"\nrate = 1\n";
     assert_eq!(
         warnings(&text),
-        "fleet.toml:26:8: warning: the job type `M1` has no `rate`; serve measures it; check, simulate and plan need it\n\
+        "fleet.toml:26:8: warning: the job type `M1` has no `rate`; serve measures it, a trace brings it; check and simulate need it\n\
          fleet.toml:34:8: warning: no server is of the type `spare`; remove it, or add a [[server]] of this type\n"
     );
 }

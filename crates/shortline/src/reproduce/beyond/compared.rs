@@ -23,6 +23,9 @@ use crate::split;
 /// The shorter of two sampled queues.
 pub(super) const JSQ2: PolicySpec = PolicySpec::JsqD(Choices::Number(2));
 
+/// Longest warm-up, as a multiple of the events that may be counted.
+const WARM_UP: u64 = 16;
+
 /// All that are compared.
 pub(super) const POLICIES: [PolicySpec; 8] = [
     PolicySpec::Jfsq,
@@ -54,12 +57,17 @@ pub(super) fn compared(
     case: Case,
     servers: u32,
     load: f64,
-    precision: Precision,
+    (precision, replications): (Precision, usize),
     context: &Context<'_>,
 ) -> Result<Found, Failure> {
     let fleet = split::with_shares(case.fleet(servers, load, context.seed)?, &POLICIES)?;
     let bound_s = GraphBound::new(&fleet).map_err(Failure::run)?.without_losses().mean_response_s;
-    let blank = simulation(&fleet, precision, context).calendar(true);
+    // Each replication has a warm-up of its own: few of them where a rough answer will do. A policy that does not settle (its
+    // queues wander, or grow too slowly to be seen to) is given up.
+    let blank = simulation(&fleet, precision, context)
+        .calendar(true)
+        .replications(replications)
+        .most_warm_up_events(WARM_UP * precision.most_events);
     let simulation = POLICIES.into_iter().fold(blank, |simulation, policy| simulation.policy(policy));
     let report = simulation.run_observed(context).map_err(Failure::run)?;
     let (mut found, mut wide, mut notes) = (Found::default(), Vec::new(), Vec::new());
