@@ -1,26 +1,31 @@
 //! The gateway's parts, put together from a fleet: what all connections share.
 
+use std::cell::OnceCell;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::StatusCode;
 use serde::Serialize;
-use shortline_core::fleet::settings::{Address, Timeouts};
+use shortline_core::fleet::settings::{Address, Settings};
 use shortline_core::policy::{PolicyError, PolicySpec};
 use shortline_core::{Fleet, JobTypeId, ServerId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::client_stream::ClientLimits;
+use crate::client_stream::framing::HeadLimits;
 use crate::descriptors;
 use crate::dispatch::Dispatch;
 use crate::errors::Refusal;
 use crate::job_type::Finder;
+use crate::per_client::PerClient;
 use crate::rates::{Meter, Rates};
 use crate::shutdown::{Shutdown, Trigger, shutdown};
 use crate::stats::Stats;
-use crate::upstream::{Lease, Upstream};
+use crate::upstream::{Lease, TlsClient, TlsError, Upstream};
 
 /// Longest wait in line if the fleet file does not say.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -61,6 +66,8 @@ pub struct Options {
     pub seed: u64,
     /// The bound shown in `/status`.
     pub bound: Option<BoundFn>,
+    /// What paths in the fleet file are relative to: its folder.
+    pub folder: PathBuf,
     /// Most connections of clients, and as many to servers; `None`: a third of the file descriptors that are free.
     pub connections: Option<usize>,
 }
@@ -69,7 +76,7 @@ impl Options {
     /// A fleet as its file says, seed 0, no bound, as many connections as there are descriptors for.
     #[must_use]
     pub fn new(fleet: Arc<Fleet>) -> Self {
-        Self { fleet, policy: None, addresses: None, time_scale: 1.0, seed: 0, bound: None, connections: None }
+        Self { fleet, policy: None, addresses: None, time_scale: 1.0, seed: 0, bound: None, folder: PathBuf::new(), connections: None }
     }
 }
 
@@ -82,6 +89,7 @@ impl fmt::Debug for Options {
             .field("time_scale", &self.time_scale)
             .field("seed", &self.seed)
             .field("bound", &self.bound.is_some())
+            .field("folder", &self.folder)
             .field("connections", &self.connections)
             .finish()
     }
@@ -109,15 +117,16 @@ pub enum StartError {
         /// How many are needed.
         servers: usize,
     },
-    /// TLS to servers is not spoken.
-    #[error(
-        "server `{server}` is at {address}: https to servers is not supported; use http, or a TLS proxy beside the server"
-    )]
-    Https {
+    /// A server at an `https` address, and no TLS to reach it.
+    #[error("server `{server}` is at {address}: {why}")]
+    Tls {
         /// Its name.
         server: String,
         /// Its address.
         address: Address,
+        /// What is missing.
+        #[source]
+        why: TlsError,
     },
 }
 
@@ -133,17 +142,25 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
     /// Longest wait in line.
     pub(crate) queue: Duration,
+    /// On what clients send.
+    pub(crate) client: ClientLimits,
 }
 
 impl Limits {
-    fn new(timeouts: &Timeouts, queue_timeout_s: Option<f64>) -> Self {
+    fn new(settings: &Settings) -> Self {
+        let Settings { timeouts, gateway, lines, .. } = settings;
         // What does not fit is as good as no limit.
         let seconds = |s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX).min(Duration::from_hours(24 * 365));
         Self {
             connect: seconds(timeouts.connect_s),
             first_byte: seconds(timeouts.first_byte_s),
             idle: seconds(timeouts.idle_s),
-            queue: queue_timeout_s.map_or(QUEUE_TIMEOUT, seconds),
+            queue: lines.timeout_s.map_or(QUEUE_TIMEOUT, seconds),
+            client: ClientLimits {
+                head: HeadLimits { bytes: gateway.max_header_bytes as usize, lines: gateway.max_headers as usize },
+                header: seconds(timeouts.header_s),
+                idle: seconds(timeouts.idle_s),
+            },
         }
     }
 }
@@ -169,6 +186,8 @@ pub struct Gateway {
     pub(crate) cut_off: (Trigger, Shutdown),
     /// Measurements of the rates so far.
     ticks: AtomicU32,
+    /// Who has how many connections.
+    pub(crate) clients: PerClient,
     /// Room for connections of clients.
     pub(crate) client_sockets: Arc<Semaphore>,
     /// Room for connections to servers.
@@ -188,7 +207,7 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] if fleet, policy and addresses do not make one.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let Options { fleet, policy, addresses, time_scale, seed, bound, connections } = options;
+        let Options { fleet, policy, addresses, time_scale, seed, bound, folder, connections } = options;
         let connections = connections.unwrap_or_else(descriptors::share).clamp(1, Semaphore::MAX_PERMITS);
         let settings = fleet.settings();
         let policy = policy.or(settings.policy).unwrap_or(PolicySpec::Jfsq);
@@ -197,7 +216,8 @@ impl Gateway {
         Ok(Self {
             dispatch: Arc::new(Dispatch::new(Arc::clone(&fleet), policy, seed)?),
             finder: Finder::new(settings),
-            limits: Limits::new(&settings.timeouts, settings.lines.timeout_s),
+            limits: Limits::new(settings),
+            clients: PerClient::new(settings.gateway.connections_per_client),
             stats: Stats::new(fleet.job_type_count()),
             arrival_rates: Rates::new(fleet.job_type_count()),
             drain_rates: Rates::new(fleet.server_count()),
@@ -211,7 +231,7 @@ impl Gateway {
             ticks: AtomicU32::new(0),
             client_sockets: Arc::new(Semaphore::new(connections)),
             server_sockets: Arc::new(Semaphore::new(connections)),
-            upstreams: upstreams(&fleet, addresses)?,
+            upstreams: upstreams(&fleet, addresses, &folder)?,
         })
     }
 
@@ -334,7 +354,7 @@ impl Gateway {
 }
 
 /// The servers by [`ServerId`].
-fn upstreams(fleet: &Fleet, addresses: Option<Vec<Address>>) -> Result<Vec<Upstream>, StartError> {
+fn upstreams(fleet: &Fleet, addresses: Option<Vec<Address>>, folder: &Path) -> Result<Vec<Upstream>, StartError> {
     let servers = fleet.server_count();
     if let Some(given) = addresses.as_ref().map(Vec::len).filter(|&given| given != servers) {
         return Err(StartError::AddressCount { given, servers });
@@ -347,12 +367,14 @@ fn upstreams(fleet: &Fleet, addresses: Option<Vec<Address>>) -> Result<Vec<Upstr
     if let Some(first) = without.next() {
         return Err(StartError::NoAddress { server: fleet.server_name(first), others: without.count() });
     }
+    let client = OnceCell::new();
+    let tls = || match client.get() {
+        Some(client) => Ok(client),
+        None => TlsClient::new(&fleet.settings().tls, folder).map(|made| client.get_or_init(|| made)),
+    };
     let upstream = |server: ServerId| {
         let (name, address) = (fleet.server_name(server), address(server).expect("checked above"));
-        if address.https {
-            return Err(StartError::Https { server: name, address: address.clone() });
-        }
-        Ok(Upstream::new(&name, address))
+        Upstream::new(&name, address, tls).map_err(|why| StartError::Tls { server: name, address: address.clone(), why })
     };
     fleet.servers().map(upstream).collect()
 }

@@ -1,6 +1,7 @@
 //! Serving: accept connections, stop when told.
 //!
-//! HTTP/1.1 and HTTP/2 without TLS on one port; which one a connection speaks is seen by its first bytes. When the
+//! HTTP/1.1 and HTTP/2 without TLS on one port; which one a connection speaks is seen by its first bytes. A connection
+//! on which the protocol was switched stays one: it goes on as a tunnel ([`crate::tunnel`]). When the
 //! shutdown begins the listener closes, idle connections are let go, and running requests have the grace to finish;
 //! after it, or when told to end at once, what still runs is cut off: requests whose answer has not begun are refused,
 //! the others break off, and both count as `cut_off`. Either way every job has left its server when
@@ -29,7 +30,9 @@ use tokio::time::Instant;
 use crate::admin::Admin;
 use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
+use crate::link::Link;
 use crate::outcome::Outcome;
+use crate::per_client;
 use crate::proxy;
 use crate::shutdown::Shutdown;
 
@@ -41,6 +44,9 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Least time between two log lines about one listener.
 const COMPLAINTS: Duration = Duration::from_secs(1);
+
+/// Header lines that hyper takes without being told.
+const HYPER_HEADERS: usize = 100;
 
 /// How serving ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +80,11 @@ impl Gateway {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         // A client has this long for the head of a request, and an idle connection as long until the next one.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.idle);
+        let head = self.limits.client.head;
+        builder.http2().max_header_list_size(u32::try_from(head.bytes).unwrap_or(u32::MAX));
+        if head.lines > HYPER_HEADERS {
+            builder.http1().max_headers(head.lines);
+        }
         let graceful = GracefulShutdown::new();
         let mut clients = Listener::new(listener);
         let mut connections = JoinSet::new();
@@ -83,9 +94,14 @@ impl Gateway {
                 () = shutdown.draining() => break,
                 Some(_) = connections.join_next() => {}
                 (socket, (stream, peer)) = next_client(&self.client_sockets, &mut clients) => {
+                    let Some(one) = self.clients.enter(peer.ip()) else {
+                        self.stats.turned_away.fetch_add(1, Relaxed);
+                        connections.spawn(per_client::turn_away(stream, socket));
+                        continue;
+                    };
                     let connection = Arc::clone(&self).connection(builder.clone(), stream, peer, graceful.watcher());
                     connections.spawn(async {
-                        let _socket = socket;
+                        let _held = (socket, one);
                         connection.await;
                     });
                 }
@@ -95,16 +111,25 @@ impl Gateway {
         drop(clients);
         let in_flight = self.stats.running.load(Relaxed);
         tracing::info!(in_flight, connections = connections.len(), grace_s = grace.as_secs_f64(), "draining");
-        let mut drained = std::pin::pin!(graceful.shutdown());
-        let in_time = tokio::select! {
-            () = &mut drained => true,
-            () = tokio::time::sleep(grace) => false,
-            () = shutdown.ending() => false,
+        let in_time = {
+            let mut drained = std::pin::pin!(async {
+                graceful.shutdown().await;
+                // Tunnels outlive HTTP.
+                while connections.join_next().await.is_some() {}
+            });
+            let in_time = tokio::select! {
+                () = &mut drained => true,
+                () = tokio::time::sleep(grace) => false,
+                () = shutdown.ending() => false,
+            };
+            if !in_time {
+                self.cut_off.0.end();
+                // Who is slower than this is cut off without a word.
+                let _: Result<(), _> = tokio::time::timeout(LAST_WORDS, drained).await;
+            }
+            in_time
         };
         if !in_time {
-            self.cut_off.0.end();
-            // Who is slower than this is cut off without a word.
-            let _: Result<(), _> = tokio::time::timeout(LAST_WORDS, drained).await;
             connections.abort_all();
         }
         while connections.join_next().await.is_some() {}
@@ -136,11 +161,15 @@ impl Gateway {
             return;
         }
         let peer = forwarded_for(peer.ip());
-        let service = service_fn(|request| proxy::handle(Arc::clone(&self), peer.clone(), request));
-        let stream = TokioIo::new(ClientStream::new(stream, self.limits.idle));
-        let connection = builder.serve_connection(stream, service);
+        let link = Arc::new(Link::default());
+        let service = service_fn(|request| proxy::handle(Arc::clone(&self), Arc::clone(&link), peer.clone(), request));
+        let stream = TokioIo::new(ClientStream::new(stream, Arc::clone(&link), self.limits.client));
+        let connection = builder.serve_connection_with_upgrades(stream, service);
         if let Err(error) = watcher.watch(connection).await {
             tracing::debug!(error, "connection to a client failed");
+        }
+        if let Some(tunnel) = link.take_tunnel() {
+            tunnel.run().await;
         }
     }
 }

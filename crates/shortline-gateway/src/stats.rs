@@ -23,6 +23,8 @@ pub(crate) struct Stats {
     pub(crate) waiting_s: Histogram,
     /// Client connections that are open.
     pub(crate) connections: AtomicU64,
+    /// Connections of clients that had as many as they may.
+    pub(crate) turned_away: AtomicU64,
     /// Requests that have arrived and not ended.
     pub(crate) running: AtomicU64,
 }
@@ -45,6 +47,7 @@ impl Stats {
             response_s: Histogram::from_milliseconds(),
             waiting_s: Histogram::from_milliseconds(),
             connections: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
             running: AtomicU64::new(0),
         }
     }

@@ -110,7 +110,7 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
 }
 
 fn plain_address(address: &SocketAddr) -> Address {
-    Address { https: false, host: address.ip().to_string(), port: address.port() }
+    Address::new(false, address.ip().to_string(), address.port())
 }
 
 fn listen(option: &str, address: &str) -> Result<TcpListener, Failure> {

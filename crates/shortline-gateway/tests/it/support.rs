@@ -382,7 +382,7 @@ impl Plan {
     pub(crate) fn fleet(&self) -> Arc<Fleet> {
         let mut parts = self.parts.clone();
         for (server, address) in parts.servers.iter_mut().zip(&self.addresses) {
-            server.addresses = vec![Address { https: false, host: address.ip().to_string(), port: address.port() }];
+            server.addresses = vec![Address::new(false, address.ip().to_string(), address.port())];
         }
         Arc::new(Fleet::new(parts).expect("a valid fleet"))
     }

@@ -197,6 +197,7 @@ fn settings(
     let timeouts = operation::timeouts(root);
     let emulate = operation::emulate(root);
     let gateway = gateway::gateway(root);
+    let tls = operation::tls(root);
     let routes = gateway::routes(root, &job_types.names, &gateway);
     Ok(Settings {
         policy: defaults.policy.clone()?.map(|policy| policy.value),
@@ -209,6 +210,7 @@ fn settings(
         timeouts: timeouts?,
         emulate: emulate?,
         gateway: gateway?,
+        tls: tls?,
         routes: routes?,
     })
 }
