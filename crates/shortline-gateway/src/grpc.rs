@@ -44,7 +44,7 @@ pub(crate) fn answer(code: Code, message: &str, retry_after_s: Option<u64>) -> R
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert("grpc-status", HeaderValue::from(code as u8));
+    headers.insert("grpc-status", HeaderValue::from(u16::from(code as u8)));
     headers.insert("grpc-message", percent_encoded(message));
     if let Some(seconds) = retry_after_s {
         headers.insert("grpc-retry-pushback-ms", HeaderValue::from(seconds.saturating_mul(1000)));

@@ -7,9 +7,10 @@
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 
-use crate::client_stream::framing::Fault;
+use crate::client_stream::framing::{Fault, REPLACED_METHOD};
+use crate::errors::{OTHER_CODINGS, Refusal};
 use crate::tunnel::Tunnel;
 
 /// Between one client's connection and its requests.
@@ -31,8 +32,16 @@ impl Link {
         self.fault.get_or_init(|| fault);
     }
 
-    pub(crate) fn fault(&self) -> Option<Fault> {
-        self.fault.get().copied()
+    /// The refusal of the request with this method, if it stands for the faulty one.
+    pub(crate) fn refusal(&self, method: &Method) -> Option<Refusal> {
+        let fault = self.fault.get().filter(|_| method.as_str() == REPLACED_METHOD)?;
+        Some(match *fault {
+            Fault::Malformed(what) => Refusal::Malformed(what),
+            Fault::Coding => Refusal::Unsupported(OTHER_CODINGS),
+            Fault::TargetTooLong => Refusal::TargetTooLong,
+            Fault::HeadTooLarge => Refusal::HeadTooLarge,
+            Fault::HeadTooSlow => Refusal::HeadTooSlow,
+        })
     }
 
     /// A request asks for another protocol.

@@ -19,11 +19,8 @@ use crate::errors::{ErrorBody, ErrorObject, json_response};
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Open connections by client address.
-#[derive(Clone, Debug)]
-pub(crate) struct PerClient {
-    most: Option<u32>,
-    open: Arc<Mutex<HashMap<IpAddr, u32>>>,
-}
+#[derive(Clone, Default, Debug)]
+pub(crate) struct PerClient(Arc<Mutex<HashMap<IpAddr, u32>>>);
 
 /// One connection of a client; its drop makes room for another.
 #[derive(Debug)]
@@ -33,15 +30,10 @@ pub(crate) struct Entered {
 }
 
 impl PerClient {
-    /// At most so many each.
-    pub(crate) fn new(most: Option<u32>) -> Self {
-        Self { most, open: Arc::default() }
-    }
-
-    /// One more connection; `None`: there are as many as there may be.
-    pub(crate) fn enter(&self, address: IpAddr) -> Option<Entered> {
+    /// One more connection; `None`: there are `most` already. Without a limit nothing is counted.
+    pub(crate) fn enter(&self, address: IpAddr, most: Option<u32>) -> Option<Entered> {
         let address = address.to_canonical();
-        let Some(most) = self.most else { return Some(Entered { clients: None, address }) };
+        let Some(most) = most else { return Some(Entered { clients: None, address }) };
         let mut open = self.lock();
         let count = open.entry(address).or_default();
         if *count >= most {
@@ -53,7 +45,7 @@ impl PerClient {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<IpAddr, u32>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,14 +103,14 @@ mod tests {
 
     #[test]
     fn each_address_has_its_own_count_and_those_that_leave_are_forgotten() {
-        let clients = PerClient::new(Some(2));
+        let clients = PerClient::default();
         let [a, b] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
-        let first = clients.enter(a).unwrap();
-        let _second = clients.enter("::ffff:10.0.0.1".parse().unwrap()).unwrap();
-        assert!(clients.enter(a).is_none(), "the same address, written as IPv6");
-        drop(clients.enter(b).unwrap());
+        let first = clients.enter(a, Some(2)).unwrap();
+        let _second = clients.enter("::ffff:10.0.0.1".parse().unwrap(), Some(2)).unwrap();
+        assert!(clients.enter(a, Some(2)).is_none(), "the same address, written as IPv6");
+        drop(clients.enter(b, Some(2)).unwrap());
         drop(first);
-        drop(clients.enter(a).unwrap());
+        drop(clients.enter(a, Some(2)).unwrap());
         assert_eq!(clients.lock().len(), 1);
     }
 }

@@ -31,7 +31,6 @@ use crate::admin::Admin;
 use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
 use crate::link::Link;
-use crate::outcome::Outcome;
 use crate::per_client;
 use crate::proxy;
 use crate::shutdown::Shutdown;
@@ -78,13 +77,7 @@ impl Gateway {
         };
 
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        // A client has this long for the head of a request, and an idle connection as long until the next one.
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.idle);
-        let head = self.limits.client.head;
-        builder.http2().max_header_list_size(u32::try_from(head.bytes).unwrap_or(u32::MAX));
-        if head.lines > HYPER_HEADERS {
-            builder.http1().max_headers(head.lines);
-        }
+        builder.http1().timer(TokioTimer::new());
         let graceful = GracefulShutdown::new();
         let mut clients = Listener::new(listener);
         let mut connections = JoinSet::new();
@@ -94,14 +87,14 @@ impl Gateway {
                 () = shutdown.draining() => break,
                 Some(_) = connections.join_next() => {}
                 (socket, (stream, peer)) = next_client(&self.client_sockets, &mut clients) => {
-                    let Some(one) = self.clients.enter(peer.ip()) else {
+                    let Some(entered) = self.clients.enter(peer.ip(), self.dispatch.epoch().limits.per_client) else {
                         self.stats.turned_away.fetch_add(1, Relaxed);
                         connections.spawn(per_client::turn_away(stream, socket));
                         continue;
                     };
                     let connection = Arc::clone(&self).connection(builder.clone(), stream, peer, graceful.watcher());
                     connections.spawn(async {
-                        let _held = (socket, one);
+                        let _held = (socket, entered);
                         connection.await;
                     });
                 }
@@ -111,7 +104,7 @@ impl Gateway {
         drop(clients);
         let in_flight = self.stats.running.load(Relaxed);
         tracing::info!(in_flight, connections = connections.len(), grace_s = grace.as_secs_f64(), "draining");
-        let in_time = {
+        {
             let mut drained = std::pin::pin!(async {
                 graceful.shutdown().await;
                 // Tunnels outlive HTTP.
@@ -127,12 +120,8 @@ impl Gateway {
                 // Who is slower than this is cut off without a word.
                 let _: Result<(), _> = tokio::time::timeout(LAST_WORDS, drained).await;
             }
-            in_time
-        };
-        if !in_time {
-            connections.abort_all();
         }
-        while connections.join_next().await.is_some() {}
+        connections.shutdown().await;
         // Requests over HTTP/2 have tasks of their own, which learn of it a moment later.
         let ended = async {
             while self.stats.running.load(Acquire) > 0 {
@@ -142,7 +131,7 @@ impl Gateway {
         if tokio::time::timeout(LAST_WORDS, ended).await.is_err() {
             tracing::warn!(running = self.stats.running.load(Relaxed), "requests outlive their connections");
         }
-        let cut_off = self.stats.total(Outcome::CutOff);
+        let cut_off = self.stats.cut_off();
         tracing::info!(cut_off, "drained");
         Ok(Served { cut_off })
     }
@@ -150,7 +139,7 @@ impl Gateway {
     /// Serves one connection to its end.
     async fn connection(
         self: Arc<Self>,
-        builder: auto::Builder<TokioExecutor>,
+        mut builder: auto::Builder<TokioExecutor>,
         stream: TcpStream,
         peer: SocketAddr,
         watcher: hyper_util::server::graceful::Watcher,
@@ -163,7 +152,14 @@ impl Gateway {
         let peer = forwarded_for(peer.ip());
         let link = Arc::new(Link::default());
         let service = service_fn(|request| proxy::handle(Arc::clone(&self), Arc::clone(&link), peer.clone(), request));
-        let stream = TokioIo::new(ClientStream::new(stream, Arc::clone(&link), self.limits.client));
+        let limits = self.dispatch.epoch().limits.client;
+        // An idle connection has this long until the next request; how long its head may take, the stream sees to.
+        builder.http1().header_read_timeout(limits.idle.max(limits.header));
+        builder.http2().max_header_list_size(u32::try_from(limits.head.bytes).unwrap_or(u32::MAX));
+        if limits.head.lines > HYPER_HEADERS {
+            builder.http1().max_headers(limits.head.lines);
+        }
+        let stream = TokioIo::new(ClientStream::new(stream, Arc::clone(&link), limits));
         let connection = builder.serve_connection_with_upgrades(stream, service);
         if let Err(error) = watcher.watch(connection).await {
             tracing::debug!(error, "connection to a client failed");

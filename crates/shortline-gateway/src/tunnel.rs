@@ -9,12 +9,14 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use http::{HeaderValue, Version, request};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
 use crate::exchange::Exchange;
+use crate::headers;
 use crate::outcome::Outcome;
 use crate::upstream::Lease;
 
@@ -29,21 +31,46 @@ pub(crate) struct Tunnel {
     pub(crate) exchange: Exchange,
     /// Held until the server's end is free: its drop cuts off what is under way.
     pub(crate) lease: Lease,
+    /// Longest pause.
+    pub(crate) idle: Duration,
+}
+
+/// A client's wish for another protocol.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    pub(crate) protocol: HeaderValue,
+    pub(crate) client: OnUpgrade,
+}
+
+impl Switch {
+    /// What a request asks for, if it can have it: in HTTP/1.1, without a body, and not HTTP/2 (which a client can have
+    /// by prior knowledge).
+    pub(crate) fn asked_for(head: &mut request::Parts, has_no_body: bool) -> Option<Self> {
+        if !has_no_body || head.version != Version::HTTP_11 {
+            return None;
+        }
+        let protocol = headers::asks_to_switch(&head.headers)?.clone();
+        Some(Self { protocol, client: head.extensions.remove()? })
+    }
 }
 
 /// Why it ended before both sides had.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Broken {
+    #[error("the client broke off: {0}")]
     Client(io::Error),
+    #[error("the server broke off: {0}")]
     Server(io::Error),
+    #[error("nothing moved for idle_s")]
     Idle,
+    #[error("the gateway ends")]
     CutOff,
 }
 
 impl Tunnel {
     /// Runs it to its end.
     pub(crate) async fn run(self) {
-        let Self { client, server, mut exchange, lease } = self;
+        let Self { client, server, mut exchange, lease, idle } = self;
         let (client, server) = match tokio::join!(client, server) {
             (Ok(client), Ok(server)) => (client, server),
             (Err(error), _) => return tracing::debug!(%error, "the client has gone before the protocol was switched"),
@@ -63,7 +90,7 @@ impl Tunnel {
             tokio::select! {
                 biased;
                 ended = async { tokio::try_join!(up, down) } => ended.map(drop),
-                () = moved.idle(exchange.gateway.limits.idle) => Err(Broken::Idle),
+                () = moved.idle(idle) => Err(Broken::Idle),
                 () = end.ending() => Err(Broken::CutOff),
             }
         };
@@ -72,7 +99,7 @@ impl Tunnel {
         match ended {
             Ok(()) => exchange.complete(),
             Err(broken) => {
-                tracing::debug!(?broken, "a tunnel broke off");
+                tracing::debug!(%broken, "a tunnel broke off");
                 exchange.set_outcome(match broken {
                     Broken::Client(_) => Outcome::ClientAbort,
                     Broken::Server(_) => Outcome::UpstreamAbort,

@@ -234,7 +234,7 @@ impl Head {
     /// `method SP target SP HTTP/1.x`.
     fn request_line(&mut self, line: &[u8]) -> Result<(), Fault> {
         let method = token(line);
-        if method == 0 || line.get(method) != Some(&b' ') || line.starts_with(REPLACED_METHOD) {
+        if method == 0 || line.get(method) != Some(&b' ') || line[..method] == *REPLACED_METHOD.as_bytes() {
             return Err(Fault::Malformed("the request line does not begin with a method and a blank"));
         }
         let (target, version) = match line[method + 1..].split_last_chunk::<9>() {
@@ -359,7 +359,8 @@ impl Chunked {
 
 /// The request that stands for one that is refused: its method is none that [`Framing`] lets pass.
 pub(crate) const REPLACED: &[u8] = b"- / HTTP/1.1\r\nconnection: close\r\n\r\n";
-const REPLACED_METHOD: &[u8] = b"- ";
+/// Its method.
+pub(crate) const REPLACED_METHOD: &str = "-";
 
 /// The length of the token (RFC 9110, 5.6.2) at the beginning.
 fn token(bytes: &[u8]) -> usize {
@@ -482,7 +483,8 @@ mod tests {
     fn heads_and_trailers_have_limits() {
         let line = |n| format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(n));
         assert_eq!(fault(&line(200 - 18)), None);
-        assert_eq!(fault(&line(200 - 17)), Some(Fault::TargetTooLong));
+        assert_eq!(fault(&line(200 - 17)), Some(Fault::HeadTooLarge));
+        assert_eq!(fault(&line(200 - 15)), Some(Fault::TargetTooLong));
         let headers = |n| format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(n));
         assert_eq!(fault(&headers(5)), None);
         assert_eq!(fault(&headers(6)), Some(Fault::HeadTooLarge));

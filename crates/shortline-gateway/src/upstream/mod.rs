@@ -1,4 +1,4 @@
-//! One server of the fleet as the gateway sees it: its address and the open connections to it.
+//! A server at its address, and the open connections to it.
 //!
 //! HTTP/1.1: a small pool over `hyper::client::conn`, last in, first out, one task per connection and none per request.
 //! HTTP/2: connections that requests share ([`http2`]). With TLS or without ([`tls`], [`stream`]).
@@ -15,7 +15,7 @@ mod tls;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -36,12 +36,18 @@ use tls::Handshake;
 pub(crate) use tls::TlsClient;
 pub use tls::TlsError;
 
-/// A server.
+/// Where a server is and what it is spoken to in.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    address: Address,
+    tls: Option<Handshake>,
+}
+
+/// A server at its address.
 #[derive(Debug)]
 pub(crate) struct Upstream {
+    endpoint: Endpoint,
     target: Target,
-    protocol: Protocol,
-    tls: Option<Handshake>,
     /// What `host` says if the client does not.
     authority: HeaderValue,
     /// What `x-served-by` says.
@@ -71,6 +77,8 @@ struct Pool {
     unused: usize,
     /// Of HTTP/2, all.
     shared: Vec<http2::Shared>,
+    /// The server has another address now: nothing is kept any more.
+    retired: bool,
 }
 
 /// An open connection; dropping it closes it at once, whatever is under way.
@@ -88,7 +96,13 @@ impl Drop for Connection {
 
 /// A connection in use.
 #[derive(Debug)]
-pub(crate) enum Lease {
+pub(crate) struct Lease {
+    upstream: Arc<Upstream>,
+    part: Part,
+}
+
+#[derive(Debug)]
+enum Part {
     /// One of its own.
     Http1 {
         connection: Connection,
@@ -121,34 +135,50 @@ enum Opened {
     Http2(http2::Shared),
 }
 
-impl Upstream {
-    /// A server called `name` at `address`; `tls` is asked for if the address is `https`.
+impl Endpoint {
+    /// A server's address; `tls` is asked for if it is `https`.
     ///
     /// # Errors
     /// If there is no TLS to be had for it.
     pub(crate) fn new<'t>(
-        name: &str,
         address: &Address,
         tls: impl FnOnce() -> Result<&'t TlsClient, TlsError>,
     ) -> Result<Self, TlsError> {
+        let tls = if address.https { Some(tls()?.handshake(address)?) } else { None };
+        Ok(Self { address: address.clone(), tls })
+    }
+}
+
+impl Upstream {
+    /// A server called `name` at `endpoint`.
+    pub(crate) fn new(name: &str, endpoint: &Endpoint) -> Self {
+        let address = &endpoint.address;
         let target = match address.host.parse::<IpAddr>() {
             Ok(ip) => Target::Address(SocketAddr::new(ip, address.port)),
             Err(_) => Target::Name(address.host.clone(), address.port),
         };
-        let tls = if address.https { Some(tls()?.handshake(address)?) } else { None };
         let plain = Address { https: false, ..address.clone() };
-        Ok(Self {
+        Self {
+            endpoint: endpoint.clone(),
             target,
-            protocol: address.protocol,
             shares: AtomicBool::new(address.protocol == Protocol::Http2),
-            tls,
             authority: HeaderValue::try_from(plain.to_string())
                 .unwrap_or_else(|_| HeaderValue::from_static("localhost")),
             name: header_value(name),
             pool: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             tls_failure: Mutex::default(),
-        })
+        }
+    }
+
+    /// Whether it is at `endpoint`, spoken to with the same trust.
+    pub(crate) fn is_at(&self, endpoint: &Endpoint) -> bool {
+        let same_trust = match (&self.endpoint.tls, &endpoint.tls) {
+            (None, None) => true,
+            (Some(mine), Some(other)) => mine.is_same(other),
+            _ => false,
+        };
+        same_trust && self.endpoint.address == endpoint.address
     }
 
     pub(crate) fn authority(&self) -> &HeaderValue {
@@ -160,8 +190,8 @@ impl Upstream {
     }
 
     /// An open connection that nobody uses, or a part of one that others use.
-    pub(crate) fn idle(&self) -> Option<Lease> {
-        self.take_idle()
+    pub(crate) fn idle(self: &Arc<Self>) -> Option<Lease> {
+        self.take_idle().map(|part| Lease { upstream: Arc::clone(self), part })
     }
 
     /// A new connection, or a part of one that another request has opened meanwhile; `socket` is held as long as it is
@@ -170,7 +200,11 @@ impl Upstream {
     /// # Errors
     /// [`Refusal::UpstreamConnect`] if the server cannot be reached within `at_most`, [`Refusal::OutOfSockets`] if that
     /// is because this machine can open no more connections.
-    pub(crate) async fn connect(&self, at_most: Duration, socket: OwnedSemaphorePermit) -> Result<Lease, Refusal> {
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        at_most: Duration,
+        socket: OwnedSemaphorePermit,
+    ) -> Result<Lease, Refusal> {
         let opened = async {
             // Requests that come at once wait for one connection instead of opening one each.
             let _turn = match self.shares.load(Relaxed) {
@@ -178,12 +212,12 @@ impl Upstream {
                 false => None,
             };
             match self.shares.load(Relaxed).then(|| self.take_idle()).flatten() {
-                Some(lease) => Ok(lease),
-                None => self.open(socket).await.map(|opened| self.lease_of(opened)),
+                Some(part) => Ok(part),
+                None => self.open(socket).await.map(|opened| self.part_of(opened)),
             }
         };
         match tokio::time::timeout(at_most, opened).await {
-            Ok(Ok(lease)) => Ok(lease),
+            Ok(Ok(part)) => Ok(Lease { upstream: Arc::clone(self), part }),
             Ok(Err(error)) if descriptors::is_exhausted(&error) => {
                 tracing::debug!(server = ?self.name, %error, "no socket for a connection");
                 Err(Refusal::OutOfSockets)
@@ -200,24 +234,18 @@ impl Upstream {
     }
 
     /// The use of a new connection; one that can be shared is from now on.
-    fn lease_of(&self, opened: Opened) -> Lease {
+    fn part_of(&self, opened: Opened) -> Part {
         match opened {
-            Opened::Http1(connection) => Lease::Http1 { connection, reused: false },
+            Opened::Http1(connection) => Part::Http1 { connection, reused: false },
             Opened::Http2(shared) => {
                 self.shares.store(true, Relaxed);
                 let stream = shared.first_stream();
-                self.lock().shared.push(shared);
-                Lease::Http2 { stream, abandon: None }
+                let mut pool = self.lock();
+                if !pool.retired {
+                    pool.shared.push(shared);
+                }
+                Part::Http2 { stream, abandon: None }
             }
-        }
-    }
-
-    /// Takes back a connection whose answer was read to the end.
-    pub(crate) fn give_back(&self, lease: Lease) {
-        if let Lease::Http1 { connection, .. } = lease
-            && !connection.sender.is_closed()
-        {
-            self.lock().idle.push(connection);
         }
     }
 
@@ -229,6 +257,17 @@ impl Upstream {
             (std::mem::take(&mut pool.idle), shared)
         };
         drop(closed);
+    }
+
+    /// The server is elsewhere now: connections are closed as soon as nobody uses them.
+    pub(crate) fn retire(&self) {
+        let shared = {
+            let mut pool = self.lock();
+            pool.retired = true;
+            std::mem::take(&mut pool.shared)
+        };
+        drop(shared);
+        self.close_idle();
     }
 
     /// Closes the connections that were not used since the last call.
@@ -247,7 +286,7 @@ impl Upstream {
     }
 
     /// The most recently used connection that is ready, or a part of a shared one; closed ones on the way are thrown out.
-    fn take_idle(&self) -> Option<Lease> {
+    fn take_idle(&self) -> Option<Part> {
         let mut pool = self.lock();
         let mut i = pool.idle.len();
         while i > 0 {
@@ -257,7 +296,7 @@ impl Upstream {
             } else if pool.idle[i].sender.is_ready() {
                 let connection = pool.idle.remove(i);
                 pool.unused = pool.unused.min(pool.idle.len());
-                return Some(Lease::Http1 { connection, reused: true });
+                return Some(Part::Http1 { connection, reused: true });
             }
         }
         pool.unused = pool.unused.min(pool.idle.len());
@@ -265,7 +304,7 @@ impl Upstream {
             return None;
         }
         pool.shared.retain(http2::Shared::is_open);
-        pool.shared.iter().find_map(http2::Shared::stream).map(|stream| Lease::Http2 { stream, abandon: None })
+        pool.shared.iter().find_map(http2::Shared::stream).map(|stream| Part::Http2 { stream, abandon: None })
     }
 
     async fn open(&self, socket: OwnedSemaphorePermit) -> io::Result<Opened> {
@@ -275,12 +314,12 @@ impl Upstream {
         };
         stream.set_nodelay(true)?;
         let tcp = Tcp::new(stream, socket);
-        let (stream, is_http2) = match &self.tls {
-            None => (ServerStream::Plain(tcp), self.protocol == Protocol::Http2),
+        let (stream, is_http2) = match &self.endpoint.tls {
+            None => (ServerStream::Plain(tcp), self.endpoint.address.protocol == Protocol::Http2),
             Some(tls) => self.encrypt(tls, tcp).await?,
         };
         if is_http2 {
-            return http2::Shared::open(stream, self.tls.is_some()).await.map(Opened::Http2).map_err(io::Error::other);
+            return http2::Shared::open(stream, self.endpoint.tls.is_some()).await.map(Opened::Http2).map_err(io::Error::other);
         }
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         let task = tokio::spawn(async move {
@@ -296,7 +335,7 @@ impl Upstream {
         let shaken = tls.connector.connect(tls.name.clone(), tcp).await.and_then(|stream| {
             let chosen = stream.get_ref().1.alpn_protocol();
             let is_http2 = chosen == Some(b"h2");
-            if self.protocol == Protocol::Http2 && !is_http2 {
+            if self.endpoint.address.protocol == Protocol::Http2 && !is_http2 {
                 return Err(io::Error::other("the server does not offer HTTP/2 (ALPN), but `protocol` is \"h2\""));
             }
             Ok((ServerStream::Tls(Box::new(stream)), is_http2))
@@ -317,17 +356,35 @@ impl Upstream {
 }
 
 impl Lease {
+    /// Where the connection leads.
+    pub(crate) fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    /// Keeps the connection for the next request; for one whose answer was read to the end.
+    pub(crate) fn give_back(self) {
+        let Self { upstream, part } = self;
+        if let Part::Http1 { connection, .. } = part
+            && !connection.sender.is_closed()
+        {
+            let mut pool = upstream.lock();
+            if !pool.retired {
+                pool.idle.push(connection);
+            }
+        }
+    }
+
     /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> Sent {
-        match self {
-            Self::Http1 { connection, reused } => match connection.sender.try_send_request(request).await {
+        match &mut self.part {
+            Part::Http1 { connection, reused } => match connection.sender.try_send_request(request).await {
                 Ok(response) => Sent::Answer(response),
                 Err(mut error) => match error.take_message() {
                     Some(request) if *reused => Sent::Stale(request),
                     _ => failed(&error.into_error()),
                 },
             },
-            Self::Http2 { stream, abandon } => {
+            Part::Http2 { stream, abandon } => {
                 let (request, again) = for_http2(request, stream.scheme(), abandon);
                 match stream.sender.try_send_request(request).await {
                     Ok(response) => Sent::Answer(response),
@@ -350,7 +407,7 @@ impl Lease {
 
     /// Whether other requests share the connection: then the protocol on it cannot be switched.
     pub(crate) fn is_shared(&self) -> bool {
-        matches!(self, Self::Http2 { .. })
+        matches!(self.part, Part::Http2 { .. })
     }
 }
 

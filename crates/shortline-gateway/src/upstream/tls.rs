@@ -59,6 +59,13 @@ pub(super) struct Handshake {
     pub(super) name: ServerName<'static>,
 }
 
+impl Handshake {
+    /// Whether it is the same one, not only an equal one.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.connector.config(), other.connector.config())
+    }
+}
+
 impl std::fmt::Debug for Handshake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Handshake").field("name", &self.name).finish_non_exhaustive()

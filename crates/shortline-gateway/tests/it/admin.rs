@@ -115,7 +115,7 @@ fn a_gateway_that_cannot_work_says_what_is_missing() {
         start(Options { addresses, ..Options::new(fleet.clone()) }),
         StartError::AddressCount { given: 0, servers: 1 }
     ));
-    let https = shortline_core::fleet::settings::Address::new(true, "h".into(), 443);
+    let https = shortline_core::fleet::settings::Address::new(true, "h", 443);
     let error = start(Options { addresses: Some(vec![https]), ..Options::new(fleet) });
     assert!(error.to_string().contains("https://h:443"), "{error}");
 }
