@@ -8,13 +8,18 @@ mod admin;
 mod emulate;
 mod faults;
 mod http;
+mod http2;
 mod job_types;
 #[cfg(feature = "lab")]
 mod lab;
+mod limits;
 mod lines;
 #[cfg(feature = "lab")]
 mod replay;
 mod routing;
 mod shutdown;
+mod smuggling;
 mod streaming;
 mod support;
+mod tls;
+mod tunnel;
