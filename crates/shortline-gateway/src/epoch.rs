@@ -149,8 +149,8 @@ pub(crate) fn endpoints(
     let spoken = |server: ServerId| {
         let address = address(server).expect("checked above");
         Endpoint::new(address, tls).map_err(|why| {
-            let (server, address) = (fleet.server_name(server), address.clone());
-            StartError::Tls { server, address, why }
+            let (server, address) = (fleet.server_name(server), address.to_string());
+            StartError::Tls { server, address, why: Box::new(why) }
         })
     };
     fleet.servers().map(spoken).collect()

@@ -70,7 +70,16 @@ impl Options {
     /// A fleet as its file says, seed 0, no bound, as many connections as there are descriptors for.
     #[must_use]
     pub fn new(fleet: Arc<Fleet>) -> Self {
-        Self { fleet, policy: None, addresses: None, time_scale: 1.0, seed: 0, bound: None, folder: PathBuf::new(), connections: None }
+        Self {
+            fleet,
+            policy: None,
+            addresses: None,
+            time_scale: 1.0,
+            seed: 0,
+            bound: None,
+            folder: PathBuf::new(),
+            connections: None,
+        }
     }
 }
 
@@ -117,10 +126,10 @@ pub enum StartError {
         /// Its name.
         server: String,
         /// Its address.
-        address: Address,
+        address: String,
         /// What is missing.
         #[source]
-        why: TlsError,
+        why: Box<TlsError>,
     },
 }
 

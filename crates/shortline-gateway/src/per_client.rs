@@ -66,7 +66,9 @@ impl Drop for Entered {
 pub(crate) async fn turn_away(mut stream: TcpStream, socket: Option<OwnedSemaphorePermit>) {
     let said = async {
         let mut thrown = [0; 4096];
-        stream.read(&mut thrown).await?;
+        if stream.read(&mut thrown).await? == 0 {
+            return Ok(());
+        }
         stream.write_all(&answer()).await?;
         stream.shutdown().await?;
         while stream.read(&mut thrown).await? > 0 {}

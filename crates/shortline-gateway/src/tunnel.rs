@@ -20,6 +20,9 @@ use crate::headers;
 use crate::outcome::Outcome;
 use crate::upstream::Lease;
 
+/// Whose fault an error is.
+type Blame = fn(io::Error) -> Broken;
+
 /// Bytes copied at once, in each direction.
 const PIECE: usize = 16 << 10;
 
@@ -151,7 +154,7 @@ async fn copy(
     mut to: impl AsyncWriteExt + Unpin,
     bytes: &AtomicU64,
     moved: &Moved,
-    (of_from, of_to): (fn(io::Error) -> Broken, fn(io::Error) -> Broken),
+    (of_from, of_to): (Blame, Blame),
 ) -> Result<(), Broken> {
     let mut piece = vec![0; PIECE];
     loop {

@@ -238,7 +238,9 @@ impl Head {
             return Err(Fault::Malformed("the request line does not begin with a method and a blank"));
         }
         let (target, version) = match line[method + 1..].split_last_chunk::<9>() {
-            Some((target, version)) if !target.is_empty() && target.iter().all(|b| b.is_ascii_graphic() || *b >= 0x80) => {
+            Some((target, version))
+                if !target.is_empty() && target.iter().all(|b| b.is_ascii_graphic() || *b >= 0x80) =>
+            {
                 (target, version)
             }
             _ => return Err(Fault::Malformed("the request line is not `method target HTTP/1.1`")),
@@ -303,7 +305,9 @@ impl Coding {
         value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).try_fold(self, |before, coding| {
             let is_chunked = coding.eq_ignore_ascii_case(b"chunked");
             match before {
-                Self::Chunked | Self::Others => Err(Fault::Malformed("something follows `chunked` in `transfer-encoding`")),
+                Self::Chunked | Self::Others => {
+                    Err(Fault::Malformed("something follows `chunked` in `transfer-encoding`"))
+                }
                 Self::None if is_chunked => Ok(Self::Chunked),
                 Self::Unframed if is_chunked => Ok(Self::Others),
                 Self::None | Self::Unframed => Ok(Self::Unframed),
@@ -463,8 +467,21 @@ mod tests {
     #[test]
     fn broken_chunks_are_found() {
         for body in [
-            "x\r\n", "\r\n", "1\na", "1 \r\na\r\n", "-1\r\n", "0x1\r\na\r\n", "00000000000000001\r\n", "1\r\nab",
-            "1\r\na\n0\r\n", "1\r\r\n", "1;a\nb\r\n", "0\r\nx: 1\n\r\n", "0\r\n x: 1\r\n\r\n", "0\r\n\n", "0\r\nx: \0\r\n",
+            "x\r\n",
+            "\r\n",
+            "1\na",
+            "1 \r\na\r\n",
+            "-1\r\n",
+            "0x1\r\na\r\n",
+            "00000000000000001\r\n",
+            "1\r\nab",
+            "1\r\na\n0\r\n",
+            "1\r\r\n",
+            "1;a\nb\r\n",
+            "0\r\nx: 1\n\r\n",
+            "0\r\n x: 1\r\n\r\n",
+            "0\r\n\n",
+            "0\r\nx: \0\r\n",
         ] {
             let head = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
             let together = framing().advance(format!("{head}{body}").as_bytes());
@@ -489,7 +506,8 @@ mod tests {
         assert_eq!(fault(&headers(5)), None);
         assert_eq!(fault(&headers(6)), Some(Fault::HeadTooLarge));
         assert_eq!(fault(&format!("GET / HTTP/1.1\r\na: {}", "b".repeat(200))), Some(Fault::HeadTooLarge));
-        let trailers = |n| format!("GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\na: {}\r\n\r\n", "b".repeat(n));
+        let trailers =
+            |n| format!("GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\na: {}\r\n\r\n", "b".repeat(n));
         assert_eq!(fault(&trailers(200 - 5)), None);
         assert_eq!(fault(&trailers(201 - 5)), Some(Fault::HeadTooLarge));
     }
@@ -514,7 +532,10 @@ mod tests {
         framing.answered(false);
         assert!(matches!(framing.advance(b"\0\n"), Step::Fault { .. }));
         for ignored in [ask.replace("WebSocket", "h2c"), ask.replace(", Upgrade", "")] {
-            assert_eq!(fault(&format!("{ignored}\0\n")), Some(Fault::Malformed("a line of the head ends in LF without CR")));
+            assert_eq!(
+                fault(&format!("{ignored}\0\n")),
+                Some(Fault::Malformed("a line of the head ends in LF without CR"))
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! HTTP/2 to a server: connections that many requests share.
 //!
 //! A request goes to the first connection with fewer requests under way than the server allows at once
-//! (`SETTINGS_MAX_CONCURRENT_STREAMS`; 100 until it has said). A connection on which the server has said that it goes
+//! (`SETTINGS_MAX_CONCURRENT_STREAMS`; [`MOST_AT_FIRST`] until the end of its first request ever, when it has surely said). A connection on which the server has said that it goes
 //! away (GOAWAY) takes no more; requests that it has not begun are known by their error ([`is_unprocessed`]) and go out
 //! again elsewhere, the others run on. A dead connection is found by pings ([`PING_EVERY`], [`PING_TIMEOUT`]).
 
@@ -13,6 +13,8 @@ use http::uri::Scheme;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
+use tokio::sync::Notify;
+
 use super::stream::ServerStream;
 use crate::request_body::RequestBody;
 
@@ -20,6 +22,9 @@ use crate::request_body::RequestBody;
 const PING_EVERY: Duration = Duration::from_secs(10);
 /// How long it may take to give it.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Most requests at once before the server has said: what HTTP/2 advises servers to allow at least.
+pub(super) const MOST_AT_FIRST: usize = 100;
 
 /// A connection that requests share.
 #[derive(Debug)]
@@ -32,12 +37,14 @@ pub(super) struct Shared {
 struct State {
     secure: bool,
     under_way: AtomicUsize,
-    /// Most requests at once.
-    most: AtomicUsize,
+    /// Most requests at once, as the server said last, on whichever connection.
+    most: Arc<AtomicUsize>,
     /// Whether the server has said that it goes away.
     leaves: AtomicBool,
     /// Whether it was used since the last sweep.
     used: AtomicBool,
+    /// A request has ended.
+    ended: Notify,
 }
 
 /// One request's part of a connection.
@@ -50,6 +57,7 @@ pub(super) struct Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.state.under_way.fetch_sub(1, Relaxed);
+        self.state.ended.notify_one();
     }
 }
 
@@ -66,30 +74,40 @@ impl Stream {
 
 impl Shared {
     /// Begins HTTP/2 on a connection.
-    pub(super) async fn open(stream: ServerStream, secure: bool) -> hyper::Result<Self> {
+    pub(super) async fn open(stream: ServerStream, secure: bool, most: &Arc<AtomicUsize>) -> hyper::Result<Self> {
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(true)
+            .initial_max_send_streams(most.load(Relaxed))
             .handshake(TokioIo::new(stream))
             .await?;
         let state = Arc::new(State {
             secure,
             under_way: AtomicUsize::new(0),
-            most: AtomicUsize::new(connection.current_max_send_streams()),
+            most: Arc::clone(most),
             leaves: AtomicBool::new(false),
             used: AtomicBool::new(true),
+            ended: Notify::new(),
         });
         let told = Arc::clone(&state);
         tokio::spawn(async move {
             let mut connection = std::pin::pin!(connection);
-            let ended = std::future::poll_fn(|cx| {
-                let polled = connection.as_mut().poll(cx);
-                told.most.store(connection.current_max_send_streams(), Relaxed);
-                polled
-            });
-            if let Err(error) = ended.await {
+            let ended = loop {
+                let runs = std::future::poll_fn(|cx| {
+                    let polled = connection.as_mut().poll(cx);
+                    told.most.store(connection.current_max_send_streams(), Relaxed);
+                    polled
+                });
+                // What the server allows comes to be known without a turn of the connection.
+                tokio::select! {
+                    biased;
+                    ended = runs => break ended,
+                    () = told.ended.notified() => {}
+                }
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, "connection to a server failed");
             }
         });

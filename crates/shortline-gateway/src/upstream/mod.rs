@@ -14,7 +14,7 @@ mod tls;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -55,6 +55,8 @@ pub(crate) struct Upstream {
     pool: Mutex<Pool>,
     /// Whether it has been seen to speak HTTP/2.
     shares: AtomicBool,
+    /// Most requests at once on one connection of HTTP/2.
+    most: Arc<AtomicUsize>,
     /// Who opens a connection that can be shared; the others wait for it.
     opening: tokio::sync::Mutex<()>,
     /// Why TLS failed last, so that the log says it once.
@@ -166,6 +168,7 @@ impl Upstream {
                 .unwrap_or_else(|_| HeaderValue::from_static("localhost")),
             name: header_value(name),
             pool: Mutex::default(),
+            most: Arc::new(AtomicUsize::new(http2::MOST_AT_FIRST)),
             opening: tokio::sync::Mutex::default(),
             tls_failure: Mutex::default(),
         }
@@ -278,8 +281,7 @@ impl Upstream {
             let mut closed: Vec<Connection> = pool.idle.drain(..unused).collect();
             closed.extend(pool.idle.extract_if(.., |connection| connection.sender.is_closed()));
             pool.unused = pool.idle.len();
-            let shared: Vec<_> =
-                pool.shared.extract_if(.., |shared| !shared.is_open() || shared.is_unused()).collect();
+            let shared: Vec<_> = pool.shared.extract_if(.., |shared| !shared.is_open() || shared.is_unused()).collect();
             (closed, shared)
         };
         drop(closed);
@@ -319,7 +321,10 @@ impl Upstream {
             Some(tls) => self.encrypt(tls, tcp).await?,
         };
         if is_http2 {
-            return http2::Shared::open(stream, self.endpoint.tls.is_some()).await.map(Opened::Http2).map_err(io::Error::other);
+            return http2::Shared::open(stream, self.endpoint.tls.is_some(), &self.most)
+                .await
+                .map(Opened::Http2)
+                .map_err(io::Error::other);
         }
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         let task = tokio::spawn(async move {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Channel, Full};
-use hyper::body::{Frame, Incoming};
+use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -98,7 +98,8 @@ async fn requests_share_one_connection_and_the_server_sees_them_as_http2() {
         let address = running.address;
         async move {
             let body = format!(r#"{{"model":"m","x":"{}"}}"#, "a".repeat(n * 1000));
-            let request = format!("POST /v1?n={n} HTTP/1.1\r\nhost: Public:81\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            let request =
+                format!("POST /v1?n={n} HTTP/1.1\r\nhost: Public:81\r\ncontent-length: {}\r\n\r\n{body}", body.len());
             let answer = call(address, request).await;
             let expected = format!("HTTP/2.0 POST http://Public:81/v1?n={n} None {}", body.len());
             assert_eq!((answer.status(), answer.text()), (200, expected));
@@ -188,7 +189,9 @@ async fn what_a_server_that_goes_away_has_not_begun_is_sent_again_and_what_it_ha
     let (listener, stream) = server.await.unwrap();
     let (next, _) = listener.accept().await.unwrap();
     let service = service_fn(|_| async { Ok::<_, Infallible>(text("again")) });
-    tokio::spawn(hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(next), service));
+    tokio::spawn(
+        hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(next), service),
+    );
     for other in others {
         assert_eq!(other.await.unwrap().text(), "again");
     }
@@ -288,7 +291,10 @@ fn grpc(job_type: &str) -> http::request::Builder {
 #[tokio::test]
 async fn grpc_streams_both_ways_at_once_with_trailers_both_ways() {
     let backend = H2Backend::serving(100, |request| async move {
-        assert_eq!((&request.headers()["te"], &request.headers()["content-type"]), (&"trailers".parse().unwrap(), &"application/grpc+proto".parse().unwrap()));
+        assert_eq!(
+            (&request.headers()["te"], &request.headers()["content-type"]),
+            (&"trailers".parse().unwrap(), &"application/grpc+proto".parse().unwrap())
+        );
         let (mut answer, body) = Channel::<Bytes, Infallible>::new(1);
         tokio::spawn(async move {
             let mut incoming = request.into_body();
@@ -315,7 +321,8 @@ async fn grpc_streams_both_ways_at_once_with_trailers_both_ways() {
     let mut answer = response.into_body();
     for message in ["one", "two", "three"] {
         upload.send_data(Bytes::from(message)).await.unwrap();
-        let echoed = tokio::time::timeout(Duration::from_secs(10), answer.frame()).await.expect("no echo: not both ways");
+        let echoed =
+            tokio::time::timeout(Duration::from_secs(10), answer.frame()).await.expect("no echo: not both ways");
         assert_eq!(echoed.unwrap().unwrap().into_data().unwrap(), message);
         assert_eq!(running.jobs(), 1);
     }
@@ -337,7 +344,10 @@ async fn a_grpc_client_is_refused_in_grpcs_words() {
         let request = grpc(job_type).body(Full::new(Bytes::from_static(b"\0\0\0\0\0"))).unwrap();
         let response = sender.send_request(request).await.unwrap();
         let headers = response.headers().clone();
-        assert_eq!((response.status(), &headers["content-type"]), (StatusCode::OK, &"application/grpc".parse().unwrap()));
+        assert_eq!(
+            (response.status(), &headers["content-type"]),
+            (StatusCode::OK, &"application/grpc".parse().unwrap())
+        );
         assert!(response.into_body().collect().await.unwrap().to_bytes().is_empty());
         let text = |name| headers.get(name).map(|value: &http::HeaderValue| value.to_str().unwrap().to_owned());
         (text("grpc-status").unwrap(), text("grpc-message").unwrap(), text("grpc-retry-pushback-ms"))
@@ -354,7 +364,8 @@ async fn a_grpc_client_is_refused_in_grpcs_words() {
 async fn http1_and_http2_servers_stand_side_by_side() {
     let new = H2Backend::serving(100, |_| async { text("h2") }).await;
     let old = Backend::replying(OK).await;
-    let plan = Plan::new(&[("new", &[0]), ("old", &[1])]).server("new", 1.0, None, new.address).protocol(Protocol::Http2);
+    let plan =
+        Plan::new(&[("new", &[0]), ("old", &[1])]).server("new", 1.0, None, new.address).protocol(Protocol::Http2);
     let running = plan.server("old", 1.0, None, old.address).serve("jfsq", 1).await;
     for (job_type, expected) in [("new", "h2"), ("old", "ok"), ("new", "h2")] {
         assert_eq!(call(running.address, get(job_type)).await.text(), expected);

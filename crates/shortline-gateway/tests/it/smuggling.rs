@@ -35,7 +35,11 @@ async fn a_request_that_two_readers_could_read_in_two_ways_is_refused_and_the_co
         ("chunked is not the last", post("transfer-encoding: chunked, identity", "0\r\n\r\n")),
         ("chunked twice", post("transfer-encoding: chunked\r\ntransfer-encoding: chunked", "0\r\n\r\n")),
         ("not chunked at all", post("transfer-encoding: identity", "0\r\n\r\n")),
-        ("chunked in HTTP/1.0", chunked("0\r\n\r\n").replace("HTTP/1.1\r\nhost: a\r\nx-job-type: m\r\ntr", "HTTP/1.0\r\nx-job-type: m\r\ntr")),
+        (
+            "chunked in HTTP/1.0",
+            chunked("0\r\n\r\n")
+                .replace("HTTP/1.1\r\nhost: a\r\nx-job-type: m\r\ntr", "HTTP/1.0\r\nx-job-type: m\r\ntr"),
+        ),
         ("a blank before the colon", post("transfer-encoding : chunked", "0\r\n\r\n")),
         ("a folded line", post("x: a\r\n transfer-encoding: chunked", "0\r\n\r\n")),
         ("bare LF in a head", post("x: a\ntransfer-encoding: chunked", "0\r\n\r\n")),
@@ -84,14 +88,17 @@ async fn a_request_whose_host_is_in_doubt_is_refused() {
         assert_eq!((refused.status(), refused.error_code().as_str()), (400, "bad_request"), "{line} {headers:?}");
     }
     for other in ["gzip, chunked", "gzip\r\ntransfer-encoding: chunked"] {
-        let request = format!("POST / HTTP/1.1\r\nhost: a\r\nx-job-type: m\r\ntransfer-encoding: {other}\r\n\r\n0\r\n\r\n");
+        let request =
+            format!("POST / HTTP/1.1\r\nhost: a\r\nx-job-type: m\r\ntransfer-encoding: {other}\r\n\r\n0\r\n\r\n");
         let refused = call(running.address, request).await;
         assert_eq!((refused.status(), refused.error_code().as_str()), (501, "unsupported"), "{other}");
     }
     assert_eq!(backend.requests(), 0);
-    for fine in
-        ["/ HTTP/1.0\r\nx-job-type: m", "/ HTTP/1.1\r\nhost: a\r\nx-job-type: m\r\nx-job-type: m", "http://A/ HTTP/1.1\r\nhost: a\r\nx-job-type: m"]
-    {
+    for fine in [
+        "/ HTTP/1.0\r\nx-job-type: m",
+        "/ HTTP/1.1\r\nhost: a\r\nx-job-type: m\r\nx-job-type: m",
+        "http://A/ HTTP/1.1\r\nhost: a\r\nx-job-type: m",
+    ] {
         assert_eq!(call(running.address, format!("GET {fine}\r\n\r\n")).await.status(), 200, "{fine:?}");
     }
     running.stop().await;
@@ -191,7 +198,8 @@ async fn http2_requests_that_break_its_rules_are_reset_and_nothing_whole_reaches
             bytes.extend(frame(0, END_STREAM, 1, data.as_bytes()));
         }
         stream.write_all(&bytes).await.unwrap();
-        let kind = tokio::time::timeout(Duration::from_secs(10), first_word_on(&mut stream, 1)).await.expect("an answer");
+        let kind =
+            tokio::time::timeout(Duration::from_secs(10), first_word_on(&mut stream, 1)).await.expect("an answer");
         // HEADERS: it is answered; RST_STREAM or GOAWAY: it is refused. A refusal of the gateway would be HEADERS, too.
         let answered = kind == HEADERS;
         if fine {

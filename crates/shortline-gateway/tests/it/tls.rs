@@ -86,7 +86,8 @@ impl Tls {
                         });
                         let executor = hyper_util::rt::TokioExecutor::new();
                         let stream = hyper_util::rt::TokioIo::new(stream);
-                        let serving = hyper::server::conn::http2::Builder::new(executor).serve_connection(stream, service);
+                        let serving =
+                            hyper::server::conn::http2::Builder::new(executor).serve_connection(stream, service);
                         return drop(serving.await);
                     }
                     let mut byte = [0];

@@ -102,7 +102,8 @@ pub(super) fn tls(root: &mut Section<'_, '_>) -> Read<Tls> {
         (None, Some(_)) => Err(section.missing("certificate_file")),
     };
     if let Ok(Some(At { value: false, place })) = &verify {
-        let message = "servers are not asked to prove who they are: whoever is in between can read and alter everything";
+        let message =
+            "servers are not asked to prove who they are: whoever is in between can read and alter everything";
         section.faults.warn(place, message).help("name their authority in `ca_file` instead").report();
     }
     section.finish();

@@ -73,7 +73,8 @@ fn entry<'r, 't>(
         (Ok(names), Some(node)) => addresses::read(faults, node, names.value.len(), known),
         _ => Ok(Vec::new()),
     };
-    let addresses = addresses.and_then(|addresses| Ok(spoken_to(addresses, value_or(protocol, Protocol::Auto)?, tls_name?)));
+    let addresses =
+        addresses.and_then(|addresses| Ok(spoken_to(addresses, value_or(protocol, Protocol::Auto)?, tls_name?)));
     let serves = section.node("serves");
     let place = section.place.clone();
     section.finish();
