@@ -21,6 +21,7 @@
 //! it, it costs one comparison.
 
 mod admin;
+mod breaker;
 mod client_stream;
 mod descriptors;
 mod dispatch;
@@ -34,6 +35,7 @@ mod histogram;
 mod in_flight;
 mod job_type;
 mod metrics;
+mod model_lost;
 mod model_scan;
 mod outcome;
 mod proxy;
@@ -42,6 +44,7 @@ mod rates;
 pub mod replay;
 mod request_body;
 mod response_body;
+mod retry_budget;
 mod server;
 mod shutdown;
 mod stats;
