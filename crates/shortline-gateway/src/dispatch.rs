@@ -3,36 +3,39 @@
 //! Exact shortest-queue decisions need one linearised state. Inside the lock there are decisions only: no I/O, no
 //! await, no logging, no metrics; memory is allocated only for a job that has to wait anyway. Reports copy the counts
 //! in short turns, so that a fleet of 100,000 servers does not stop the traffic.
+//!
+//! The [`Epoch`] in service stands beside the dispatcher in the lock, where it tells which object a server's id means,
+//! and outside of it for everybody to read. Who read one and comes to the lock with another in it learns that, and
+//! looks up by name what it wanted.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use rand::SeedableRng;
-use shortline_core::fleet::settings::Overflow;
-use shortline_core::live::{JoinKind, Joined, Routed, StartedLive};
-use shortline_core::policy::{PolicyError, PolicySpec};
+use shortline_core::live::{JoinKind, Joined, Routed, ServerKey, StartedLive};
+use shortline_core::policy::PolicyError;
 use shortline_core::random::Generator;
-use shortline_core::{Blocked, Fleet, JobTypeId, LiveDispatcher, ServerId, Ticket};
+use shortline_core::{Blocked, JobTypeId, LiveDispatcher, ServerId, Ticket};
 use tokio::sync::oneshot;
 
+use crate::epoch::Epoch;
+use crate::errors::Refusal;
 use crate::histogram::Histogram;
 use crate::in_flight::{InFlight, InLine, Reason, Route};
 
 /// What waits in the core's lines: the way to deliver a place.
-type Delivery = oneshot::Sender<InFlight>;
+pub(crate) type Delivery = oneshot::Sender<InFlight>;
 
 /// Servers or job types copied by a report per turn of the lock.
 const TURN: usize = 256;
 
 /// The shared dispatcher.
 pub(crate) struct Dispatch {
-    fleet: Arc<Fleet>,
-    policy: PolicySpec,
-    /// Whether what finds no place waits.
-    waits: bool,
+    /// The same as in `live`.
+    epoch: ArcSwap<Epoch>,
     live: Mutex<Live>,
-    servers: Vec<ServerCounts>,
     decisions: [AtomicU64; Reason::ALL.len()],
     /// From the request's side: the wait for the lock is included.
     decision_s: Histogram,
@@ -41,12 +44,8 @@ pub(crate) struct Dispatch {
 struct Live {
     dispatcher: LiveDispatcher<Delivery>,
     rng: Generator,
-}
-
-#[derive(Default, Debug)]
-struct ServerCounts {
-    routed: AtomicU64,
-    completed: AtomicU64,
+    /// What the ids of `dispatcher` mean.
+    epoch: Arc<Epoch>,
 }
 
 /// A server's counts at a moment.
@@ -59,7 +58,10 @@ pub(crate) struct ServerNow {
 /// The counts of everything; each server's and line's own are exact, the whole is as old as the copying takes.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    pub(crate) epoch: u64,
+    /// What the ids mean.
+    pub(crate) epoch: Arc<Epoch>,
+    /// Exchanges of the fleet so far.
+    pub(crate) exchanges: u64,
     /// By [`ServerId`].
     pub(crate) servers: Vec<ServerNow>,
     /// Jobs in line, by [`JobTypeId`].
@@ -69,7 +71,7 @@ pub(crate) struct Snapshot {
 
 impl std::fmt::Debug for Dispatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Dispatch").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("Dispatch").field("epoch", &self.epoch).finish_non_exhaustive()
     }
 }
 
@@ -78,34 +80,47 @@ impl Dispatch {
     ///
     /// # Errors
     /// If the policy cannot be used with the fleet.
-    pub(crate) fn new(fleet: Arc<Fleet>, policy: PolicySpec, seed: u64) -> Result<Self, PolicyError> {
-        let dispatcher = LiveDispatcher::new(Arc::clone(&fleet), policy)?;
+    pub(crate) fn new(epoch: Arc<Epoch>, seed: u64) -> Result<Self, PolicyError> {
+        let dispatcher = LiveDispatcher::new(Arc::clone(&epoch.fleet), epoch.policy)?;
         Ok(Self {
-            policy,
-            waits: fleet.settings().overflow == Overflow::Wait || policy == PolicySpec::Central,
-            live: Mutex::new(Live { dispatcher, rng: Generator::seed_from_u64(seed) }),
-            servers: fleet.servers().map(|_| ServerCounts::default()).collect(),
+            epoch: ArcSwap::new(Arc::clone(&epoch)),
+            live: Mutex::new(Live { dispatcher, rng: Generator::seed_from_u64(seed), epoch }),
             decisions: Default::default(),
             decision_s: Histogram::from_nanoseconds(),
-            fleet,
         })
     }
 
-    pub(crate) fn fleet(&self) -> &Arc<Fleet> {
-        &self.fleet
+    /// The fleet in service.
+    pub(crate) fn epoch(&self) -> Arc<Epoch> {
+        self.epoch.load_full()
     }
 
-    pub(crate) fn policy(&self) -> PolicySpec {
-        self.policy
+    /// Decides about a request whose job type was found in `epoch`. If the fleet was exchanged since, the job type is
+    /// the one of the same name in the fleet of this moment.
+    pub(crate) fn route(self: &Arc<Self>, epoch: &Arc<Epoch>, job_type: JobTypeId) -> Route {
+        if let Some(route) = self.route_in(epoch, job_type) {
+            return route;
+        }
+        let name = epoch.job_type(job_type).name();
+        loop {
+            let now = self.epoch();
+            let Some(job_type) = now.fleet.find_job_type(name) else {
+                self.count_decision(Reason::Blocked);
+                return Route::Blocked(Refusal::UnknownJobType(name.to_owned()));
+            };
+            if let Some(route) = self.route_in(&now, job_type) {
+                return route;
+            }
+        }
     }
 
-    /// Decides about a request.
-    pub(crate) fn route(self: &Arc<Self>, job_type: JobTypeId) -> Route {
+    /// The same, unless another fleet than that of `epoch` is in service: then nothing happens.
+    fn route_in(self: &Arc<Self>, epoch: &Arc<Epoch>, job_type: JobTypeId) -> Option<Route> {
         let began = Instant::now();
         let mut receiver = None;
         let decision = {
-            let Live { dispatcher, rng } = &mut *self.lock();
-            if self.waits && !dispatcher.has_server_up(job_type) {
+            let Live { dispatcher, rng, .. } = &mut *self.lock_in(epoch)?;
+            if epoch.waits && !dispatcher.has_server_up(job_type) {
                 Routed::Blocked(Blocked::NoServerUp)
             } else {
                 let wait = || {
@@ -117,7 +132,7 @@ impl Dispatch {
             }
         };
         self.decision_s.observe(began.elapsed());
-        match decision {
+        Some(match decision {
             Routed::Joined(Joined { server, key, kind }) => {
                 let reason = match kind {
                     JoinKind::IdleFastest => Reason::IdleFastest,
@@ -125,21 +140,32 @@ impl Dispatch {
                     JoinKind::Queued => Reason::Queued,
                 };
                 self.count_decision(reason);
-                Route::Placed(InFlight::new(self, server, key), reason)
+                Route::Placed(InFlight::new(self, Arc::clone(epoch.server(server)), key), reason)
             }
             Routed::Waiting(ticket) => {
                 Route::InLine(InLine::new(self, ticket, receiver.expect("a job that waits has a way to be told")))
             }
             Routed::Blocked(blocked) => {
                 self.count_decision(Reason::Blocked);
-                Route::Blocked(blocked)
+                Route::Blocked(match blocked {
+                    Blocked::NoRoom => Refusal::NoCapacity { waits: false },
+                    Blocked::LineFull => Refusal::NoCapacity { waits: true },
+                    Blocked::NoServerUp if epoch.fleet.graph().degree(job_type.index()) == 0 => Refusal::NotHeld,
+                    Blocked::NoServerUp => Refusal::NoServerUp,
+                })
             }
-        }
+        })
     }
 
-    /// A job has left its server.
-    pub(crate) fn complete(&self, key: shortline_core::live::ServerKey) -> Option<StartedLive<Delivery>> {
-        self.lock().dispatcher.complete(key)
+    /// A job has left its server. If that starts a job in line: its place, and the way to deliver it.
+    pub(crate) fn complete(self: &Arc<Self>, key: ServerKey) -> Option<(InFlight, Delivery)> {
+        let (started, server) = {
+            let Live { dispatcher, epoch, .. } = &mut *self.lock();
+            let started = dispatcher.complete(key)?;
+            let server = Arc::clone(epoch.server(started.job.server));
+            (started, server)
+        };
+        Some((InFlight::new(self, server, started.key), started.job.job))
     }
 
     /// A job gives up its place in line; `None`: it is not in line any more.
@@ -147,49 +173,65 @@ impl Dispatch {
         self.lock().dispatcher.cancel(ticket)
     }
 
-    /// Takes a server up or down.
-    pub(crate) fn set_up(self: &Arc<Self>, server: ServerId, up: bool) {
-        let started = self.lock().dispatcher.set_up(server, up);
+    /// Takes a server up or down, which may start jobs in line; whether there is a server of this name.
+    pub(crate) fn set_up(self: &Arc<Self>, server: &str, up: bool) -> bool {
+        let (started, epoch) = {
+            let Live { dispatcher, epoch, .. } = &mut *self.lock();
+            let Some(server) = epoch.fleet.find_server(server) else { return false };
+            (dispatcher.set_up(server, up), Arc::clone(epoch))
+        };
+        self.deliver(started, &epoch);
+        true
+    }
+
+    /// Gives places to jobs that were in line; servers are those of `epoch`.
+    fn deliver(self: &Arc<Self>, started: Vec<StartedLive<Delivery>>, epoch: &Epoch) {
         for StartedLive { job, key } in started {
             // A receiver that is gone leaves the guard to its drop.
-            drop(job.job.send(InFlight::new(self, job.server, key)));
+            drop(job.job.send(InFlight::new(self, Arc::clone(epoch.server(job.server)), key)));
         }
     }
 
-    /// Requests of this type in line.
-    pub(crate) fn waiting(&self, job_type: JobTypeId) -> usize {
-        self.lock().dispatcher.waiting(job_type)
+    /// Requests of a job type in line; 0 if there is no job type of this name.
+    pub(crate) fn waiting(&self, job_type: &str) -> usize {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_job_type(job_type).map_or(0, |job_type| dispatcher.waiting(job_type))
     }
 
     /// All counts.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let mut servers = Vec::with_capacity(self.fleet.server_count());
-        while servers.len() < self.fleet.server_count() {
-            let end = (servers.len() + TURN).min(self.fleet.server_count());
-            let live = self.lock();
+        loop {
+            if let Some(snapshot) = self.snapshot_in(self.epoch()) {
+                return snapshot;
+            }
+        }
+    }
+
+    /// The same; `None` if another fleet takes over meanwhile.
+    fn snapshot_in(&self, epoch: Arc<Epoch>) -> Option<Snapshot> {
+        let fleet = &epoch.fleet;
+        let mut servers = Vec::with_capacity(fleet.server_count());
+        while servers.len() < fleet.server_count() {
+            let end = (servers.len() + TURN).min(fleet.server_count());
+            let live = self.lock_in(&epoch)?;
             let now = |s| ServerNow { jobs: live.dispatcher.jobs(s).into(), up: live.dispatcher.is_up(s) };
             servers.extend((servers.len()..end).map(|s| now(ServerId::new(s))));
         }
-        let mut waiting = Vec::with_capacity(self.fleet.job_type_count());
-        while waiting.len() < self.fleet.job_type_count() {
-            let end = (waiting.len() + TURN).min(self.fleet.job_type_count());
-            let live = self.lock();
+        let mut waiting = Vec::with_capacity(fleet.job_type_count());
+        while waiting.len() < fleet.job_type_count() {
+            let end = (waiting.len() + TURN).min(fleet.job_type_count());
+            let live = self.lock_in(&epoch)?;
             waiting.extend((waiting.len()..end).map(|l| live.dispatcher.waiting(JobTypeId::new(l))));
         }
-        let live = self.lock();
-        Snapshot { epoch: live.dispatcher.epoch(), waiting_total: live.dispatcher.waiting_total(), servers, waiting }
+        let (exchanges, waiting_total) = {
+            let live = self.lock_in(&epoch)?;
+            (live.dispatcher.epoch(), live.dispatcher.waiting_total())
+        };
+        Some(Snapshot { epoch, exchanges, servers, waiting, waiting_total })
     }
 
     pub(crate) fn count_decision(&self, reason: Reason) {
         self.decisions[reason as usize].fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn count_routed(&self, server: ServerId) {
-        self.servers[server.index()].routed.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn count_completed(&self, server: ServerId) {
-        self.servers[server.index()].completed.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn decisions(&self, reason: Reason) -> u64 {
@@ -200,16 +242,13 @@ impl Dispatch {
         &self.decision_s
     }
 
-    pub(crate) fn routed(&self, server: ServerId) -> u64 {
-        self.servers[server.index()].routed.load(Relaxed)
-    }
-
-    pub(crate) fn completed(&self, server: ServerId) -> u64 {
-        self.servers[server.index()].completed.load(Relaxed)
-    }
-
     /// The lock, also after a panic inside it: requests already at servers still have to be counted down.
     fn lock(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, if the fleet in service is that of `epoch`.
+    fn lock_in(&self, epoch: &Arc<Epoch>) -> Option<MutexGuard<'_, Live>> {
+        Some(self.lock()).filter(|live| Arc::ptr_eq(&live.epoch, epoch))
     }
 }

@@ -9,22 +9,23 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri, request};
-use shortline_core::{JobTypeId, ServerId};
 use tokio::time::Instant;
 
+use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::in_flight::{InFlight, Reason};
 use crate::outcome::Outcome;
+use crate::stats::JobTypeRecord;
 
 /// One request's record.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) gateway: Arc<Gateway>,
-    job_type: Option<JobTypeId>,
+    job_type: Option<Arc<JobTypeRecord>>,
     arrived: Instant,
     waited: Duration,
     reason: Option<Reason>,
-    server: Option<ServerId>,
+    server: Option<Arc<Server>>,
     /// The job's place at its server, as long as it is there.
     place: Option<InFlight>,
     status: Option<StatusCode>,
@@ -55,13 +56,13 @@ impl Exchange {
     }
 
     /// Its job type is known.
-    pub(crate) fn set_job_type(&mut self, job_type: JobTypeId) {
-        self.job_type = Some(job_type);
-        self.gateway.stats.arrived(job_type);
+    pub(crate) fn set_job_type(&mut self, job_type: &Arc<JobTypeRecord>) {
+        job_type.arrived();
+        self.job_type = Some(Arc::clone(job_type));
     }
 
-    pub(crate) fn job_type(&self) -> Option<JobTypeId> {
-        self.job_type
+    pub(crate) fn job_type(&self) -> Option<&JobTypeRecord> {
+        self.job_type.as_deref()
     }
 
     /// It got a place at a server.
@@ -72,7 +73,7 @@ impl Exchange {
         }
         self.gateway.stats.waiting_s.observe(self.waited);
         self.reason = Some(reason);
-        self.server = Some(place.server());
+        self.server = Some(Arc::clone(place.server()));
         self.place = Some(place);
     }
 
@@ -115,16 +116,15 @@ impl Drop for Exchange {
             self.outcome = Outcome::CutOff;
         }
         let response = self.arrived.elapsed();
-        self.gateway.stats.ended(self.job_type, self.outcome, response);
+        self.gateway.stats.ended(self.job_type(), self.outcome, response);
         if let Some(line) = &self.line {
             let (method, uri) = &**line;
-            let fleet = self.gateway.fleet();
             tracing::info!(
                 target: "shortline::access",
                 %method,
                 path = uri.path(),
-                job_type = self.job_type.map(|l| fleet.job_type_name(l)),
-                server = self.server.map(|s| fleet.server_name(s)),
+                job_type = self.job_type().map(JobTypeRecord::name),
+                server = self.server.as_deref().map(Server::name),
                 status = self.status.map(|status| status.as_u16()),
                 reason = self.reason.map(Reason::name),
                 waiting_s = self.waited.as_secs_f64(),

@@ -8,44 +8,46 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use shortline_core::Ticket;
 use shortline_core::live::ServerKey;
-use shortline_core::{Blocked, ServerId, Ticket};
 use tokio::sync::oneshot;
 
 use crate::dispatch::Dispatch;
+use crate::errors::Refusal;
+use crate::fleet_server::Server;
 
 /// A job at a server.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     dispatch: Arc<Dispatch>,
-    server: ServerId,
+    server: Arc<Server>,
     key: Option<ServerKey>,
 }
 
 impl InFlight {
     /// Guards a place that the dispatcher has just given.
-    pub(crate) fn new(dispatch: &Arc<Dispatch>, server: ServerId, key: ServerKey) -> Self {
-        dispatch.count_routed(server);
+    pub(crate) fn new(dispatch: &Arc<Dispatch>, server: Arc<Server>, key: ServerKey) -> Self {
+        server.count_routed();
         Self { dispatch: Arc::clone(dispatch), server, key: Some(key) }
     }
 
     /// Where the job is.
-    pub(crate) fn server(&self) -> ServerId {
-        self.server
+    pub(crate) fn server(&self) -> &Arc<Server> {
+        &self.server
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let mut leaving = self.key.take().map(|key| (self.server, key));
+        let mut leaving = self.key.take();
         // A loop, not recursion: however many receivers are gone, the stack stays flat.
-        while let Some((server, key)) = leaving.take() {
-            self.dispatch.count_completed(server);
-            if let Some(started) = self.dispatch.complete(key) {
-                let place = Self::new(&self.dispatch, started.job.server, started.key);
-                if let Err(mut unwanted) = started.job.job.send(place) {
-                    leaving = unwanted.key.take().map(|key| (unwanted.server, key));
-                }
+        while let Some(key) = leaving.take() {
+            self.server.count_completed();
+            if let Some((place, delivery)) = self.dispatch.complete(key)
+                && let Err(mut unwanted) = delivery.send(place)
+            {
+                leaving = unwanted.key.take();
+                self.server = Arc::clone(&unwanted.server);
             }
         }
     }
@@ -64,15 +66,15 @@ impl InLine {
         Self { dispatch: Arc::clone(dispatch), ticket, started }
     }
 
-    /// Waits for a place, at most this long; `None`: it took longer, and the job is out of the line.
-    pub(crate) async fn place(mut self, at_most: Duration) -> Option<InFlight> {
+    /// Waits for a place, at most this long. Whatever the answer, the job is out of the line.
+    pub(crate) async fn place(mut self, at_most: Duration) -> Waited {
         if let Ok(place) = tokio::time::timeout(at_most, &mut self.started).await {
-            return place.ok();
+            return place.map_or(Waited::Dismissed, Waited::Placed);
         }
         match self.dispatch.cancel(self.ticket) {
-            Some(_) => None,
+            Some(_) => Waited::TooLong,
             // Started in this very moment: its place is on the way.
-            None => (&mut self.started).await.ok(),
+            None => (&mut self.started).await.map_or(Waited::Dismissed, Waited::Placed),
         }
     }
 }
@@ -83,6 +85,17 @@ impl Drop for InLine {
     }
 }
 
+/// How a wait in line ended.
+#[derive(Debug)]
+pub(crate) enum Waited {
+    /// It has a place.
+    Placed(InFlight),
+    /// It took too long.
+    TooLong,
+    /// The fleet was exchanged for one without this line.
+    Dismissed,
+}
+
 /// What the dispatcher decided about a request.
 #[derive(Debug)]
 pub(crate) enum Route {
@@ -91,7 +104,7 @@ pub(crate) enum Route {
     /// It waits.
     InLine(InLine),
     /// It is refused.
-    Blocked(Blocked),
+    Blocked(Refusal),
 }
 
 /// Why a request is where it is.
@@ -128,10 +141,10 @@ impl Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{fleet, server, server_type};
+    use crate::testing::{epoch, fleet, server, server_type};
     use proptest::prelude::*;
+    use shortline_core::JobTypeId;
     use shortline_core::fleet::settings::{LineSettings, Overflow, Settings};
-    use shortline_core::{Fleet, JobTypeId};
 
     /// Two servers with `buffer` places; job type 0 on both, 1 on the first, 2 on the second.
     fn dispatch(buffer: u32, line: Option<u32>) -> Arc<Dispatch> {
@@ -143,7 +156,11 @@ mod tests {
             &[&[0, 1], &[0], &[1]],
             Settings { overflow, lines, ..Settings::default() },
         );
-        Arc::new(Dispatch::new(Arc::new(Fleet::new(parts).unwrap()), "jfsq".parse().unwrap(), 1).unwrap())
+        Arc::new(Dispatch::new(Arc::new(epoch(parts)), 1).unwrap())
+    }
+
+    fn route(dispatch: &Arc<Dispatch>, job_type: JobTypeId) -> Route {
+        dispatch.route(&dispatch.epoch(), job_type)
     }
 
     fn counts(dispatch: &Dispatch) -> (u64, usize) {
@@ -155,16 +172,16 @@ mod tests {
     async fn a_freed_place_goes_to_the_job_in_line_and_a_dropped_one_passes_it_on() {
         let dispatch = dispatch(1, Some(10));
         let l = JobTypeId::new(1);
-        let Route::Placed(first, Reason::IdleFastest) = dispatch.route(l) else { panic!("an idle server") };
-        let Route::InLine(gone) = dispatch.route(l) else { panic!("a full server") };
-        let Route::InLine(second) = dispatch.route(l) else { panic!("a full server") };
+        let Route::Placed(first, Reason::IdleFastest) = route(&dispatch, l) else { panic!("an idle server") };
+        let Route::InLine(gone) = route(&dispatch, l) else { panic!("a full server") };
+        let Route::InLine(second) = route(&dispatch, l) else { panic!("a full server") };
         assert_eq!(counts(&dispatch), (1, 2));
         drop(gone);
         assert_eq!(counts(&dispatch), (1, 1));
         drop(first);
         assert_eq!(counts(&dispatch), (1, 0));
-        let place = second.place(Duration::from_secs(1)).await.expect("the freed place");
-        assert_eq!(place.server(), ServerId::new(0));
+        let Waited::Placed(place) = second.place(Duration::from_secs(1)).await else { panic!("the freed place") };
+        assert_eq!(place.server().name(), "a");
         drop(place);
         assert_eq!(counts(&dispatch), (0, 0));
     }
@@ -172,9 +189,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_wait_that_takes_too_long_leaves_the_line() {
         let dispatch = dispatch(1, Some(10));
-        let Route::Placed(_first, _) = dispatch.route(JobTypeId::new(1)) else { panic!("an idle server") };
-        let Route::InLine(waits) = dispatch.route(JobTypeId::new(1)) else { panic!("a full server") };
-        assert!(waits.place(Duration::from_secs(30)).await.is_none());
+        let Route::Placed(_first, _) = route(&dispatch, JobTypeId::new(1)) else { panic!("an idle server") };
+        let Route::InLine(waits) = route(&dispatch, JobTypeId::new(1)) else { panic!("a full server") };
+        assert!(matches!(waits.place(Duration::from_secs(30)).await, Waited::TooLong));
         assert_eq!(counts(&dispatch), (1, 0));
     }
 
@@ -182,10 +199,10 @@ mod tests {
     async fn a_place_sent_to_a_receiver_that_is_gone_goes_to_the_next_in_line() {
         let dispatch = dispatch(1, Some(1000));
         let l = JobTypeId::new(1);
-        let Route::Placed(first, _) = dispatch.route(l) else { panic!("an idle server") };
+        let Route::Placed(first, _) = route(&dispatch, l) else { panic!("an idle server") };
         let mut waiting = Vec::new();
         for _ in 0..1000 {
-            let Route::InLine(mut job) = dispatch.route(l) else { panic!("a full server") };
+            let Route::InLine(mut job) = route(&dispatch, l) else { panic!("a full server") };
             job.started.close();
             waiting.push(job);
         }
@@ -198,7 +215,7 @@ mod tests {
         let dispatch = dispatch(1, None);
         let held = Arc::clone(&dispatch);
         let panicked = std::thread::spawn(move || {
-            let Route::Placed(_place, _) = held.route(JobTypeId::new(0)) else { panic!("an idle server") };
+            let Route::Placed(_place, _) = route(&held, JobTypeId::new(0)) else { panic!("an idle server") };
             panic!("on purpose");
         });
         assert!(panicked.join().is_err());
@@ -217,7 +234,7 @@ mod tests {
             let (mut placed, mut waiting) = (Vec::new(), Vec::<InLine>::new());
             for (action, n) in steps {
                 match action {
-                    0 | 1 => match dispatch.route(JobTypeId::new(n % 3)) {
+                    0 | 1 => match route(&dispatch, JobTypeId::new(n % 3)) {
                         Route::Placed(place, _) => placed.push(place),
                         Route::InLine(job) => waiting.push(job),
                         Route::Blocked(_) => {}
@@ -234,7 +251,7 @@ mod tests {
                     }
                 }
                 let mut truth = [0, 0];
-                placed.iter().for_each(|p| truth[p.server().index()] += 1);
+                placed.iter().for_each(|p| truth[usize::from(p.server().name() == "b")] += 1);
                 let snapshot = dispatch.snapshot();
                 let counted: Vec<u64> = snapshot.servers.iter().map(|s| s.jobs).collect();
                 prop_assert_eq!(counted, truth.to_vec());

@@ -12,6 +12,9 @@
 //!    What cannot be served is refused (`errors`) with a complete JSON answer.
 //! 6. `exchange` counts and logs the request once, by one word for its `outcome`.
 //!
+//! What belongs to one fleet is an `epoch`; what is kept by name from one to the next is a `fleet_server` and the
+//! record of a job type (`stats`).
+//!
 //! Beside the traffic, on a thread of its own, `admin` shows `status` and `metrics`.
 //!
 //! Behind the feature `lab`: `emulate` plays a fleet's servers, `replay` sends open-loop traffic, `trace` reads
@@ -27,8 +30,10 @@ mod descriptors;
 mod dispatch;
 #[cfg(feature = "lab")]
 pub mod emulate;
+mod epoch;
 mod errors;
 mod exchange;
+mod fleet_server;
 mod gateway;
 mod headers;
 mod histogram;

@@ -62,21 +62,19 @@ impl Collector for Metrics {
 
 impl Metrics {
     fn requests(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let (gateway, fleet) = (&self.0, self.0.fleet());
+        let (gateway, epoch) = (&self.0, self.0.dispatch.epoch());
         let name = "shortline_requests";
         let mut metric = encoder.encode_descriptor(name, "requests that have ended", None, MetricType::Counter)?;
         let mut write = |job_type: &str, outcome: Outcome, count: u64| match count {
             0 => Ok(()),
             _ => counter(&mut metric, &[("job_type", job_type), ("outcome", outcome.name())], count),
         };
-        let ended = |l, outcome| gateway.stats.of(l).map_or(0, |counts| counts.ended(outcome));
+        let job_types = epoch.job_types();
+        let (own, others) = job_types.split_at(job_types.len().min(LABELLED));
         for &outcome in Outcome::ALL {
-            write("", outcome, ended(None, outcome))?;
-            for l in fleet.job_types().take(LABELLED) {
-                write(&fleet.job_type_name(l), outcome, ended(Some(l), outcome))?;
-            }
-            let others = fleet.job_types().skip(LABELLED).map(|l| ended(Some(l), outcome)).sum();
-            write(OTHER, outcome, others)?;
+            write("", outcome, gateway.stats.unknown().ended(outcome))?;
+            own.iter().try_for_each(|l| write(l.name(), outcome, l.ended(outcome)))?;
+            write(OTHER, outcome, others.iter().map(|l| l.ended(outcome)).sum())?;
         }
         Ok(())
     }
@@ -90,8 +88,8 @@ impl Metrics {
     }
 
     fn servers(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let (dispatch, fleet) = (&self.0.dispatch, self.0.fleet());
-        let snapshot = dispatch.snapshot();
+        let snapshot = self.0.dispatch.snapshot();
+        let (epoch, fleet) = (&snapshot.epoch, &snapshot.epoch.fleet);
         let servers: Vec<ServerId> = fleet.servers_in_file_order().collect();
         let job_types: Vec<JobTypeId> = fleet.job_types().collect();
         let server_name = |s: ServerId| fleet.server_name(s);
@@ -109,7 +107,7 @@ impl Metrics {
             encoder.encode_descriptor("shortline_routed", "requests sent to the server", None, MetricType::Counter)?;
         each(
             &servers,
-            |s| dispatch.routed(s),
+            |s| epoch.server(s).routed(),
             |s, n| counter(&mut metric, &[("server", &s.map_or(OTHER.into(), server_name))], n),
         )?;
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request};
 use hyper::body::Incoming;
 use shortline_core::fleet::settings::JobTypeSource;
-use shortline_core::{Blocked, ServerId};
 
+use crate::epoch::{Epoch, Limits};
 use crate::errors::Refusal;
 use crate::exchange::Exchange;
-use crate::gateway::{Gateway, Limits};
+use crate::fleet_server::Server;
+use crate::gateway::Gateway;
 use crate::headers;
-use crate::in_flight::{Reason, Route};
+use crate::in_flight::{Reason, Route, Waited};
 use crate::job_type::Named;
 use crate::request_body::{Late, Progress, RequestBody};
 use crate::response_body::{ResponseBody, Sender, Streamed};
@@ -26,27 +27,28 @@ pub(crate) async fn handle(
 ) -> Result<Response<ResponseBody>, Infallible> {
     let (head, body) = request.into_parts();
     let mut exchange = Exchange::begin(&gateway, &head);
+    let epoch = gateway.dispatch.epoch();
     let mut end = gateway.cut_off.1.clone();
     let answered = tokio::select! {
         biased;
-        answered = answer(&gateway, &mut exchange, &peer, head, RequestBody::new(body)) => answered,
+        answered = answer(&epoch, &mut exchange, &peer, head, RequestBody::new(body)) => answered,
         () = end.ending() => Err(Refusal::CutOff),
     };
     match answered {
-        Ok((server, answer, sender)) => Ok(pass_on(exchange, server, answer, sender).await),
-        Err(refusal) => Ok(refuse(exchange, &refusal)),
+        Ok((answer, sender)) => Ok(pass_on(&epoch, exchange, answer, sender).await),
+        Err(refusal) => Ok(refuse(&epoch, exchange, &refusal)),
     }
 }
 
 /// The head of the answer of the server that serves the request.
 async fn answer(
-    gateway: &Arc<Gateway>,
+    epoch: &Arc<Epoch>,
     exchange: &mut Exchange,
     peer: &HeaderValue,
     mut head: request::Parts,
     mut body: RequestBody,
-) -> Result<(ServerId, Response<Incoming>, Sender), Refusal> {
-    let server = match place(gateway, exchange, &mut head, &mut body).await {
+) -> Result<(Response<Incoming>, Sender), Refusal> {
+    let server = match place(epoch, exchange, &mut head, &mut body).await {
         Ok(server) => server,
         Err(refusal) => {
             // A client that waits for "100 Continue" has sent nothing that would be in the way.
@@ -56,19 +58,17 @@ async fn answer(
             return Err(refusal);
         }
     };
-    let upstream = gateway.upstream(server);
-    headers::to_server(&mut head.headers, peer, head.uri.authority(), upstream.authority());
-    let (answer, sender) = forward(gateway, server, to_origin_form(head), body).await?;
-    Ok((server, answer, sender))
+    headers::to_server(&mut head.headers, peer, head.uri.authority(), server.upstream().authority());
+    forward(&exchange.gateway, &epoch.limits, &server, to_origin_form(head), body).await
 }
 
 /// Finds the job type and a place at a server, waiting in line for it if need be.
 async fn place(
-    gateway: &Arc<Gateway>,
+    epoch: &Arc<Epoch>,
     exchange: &mut Exchange,
     head: &mut request::Parts,
     body: &mut RequestBody,
-) -> Result<ServerId, Refusal> {
+) -> Result<Arc<Server>, Refusal> {
     headers::check(head)?;
     if head.method == Method::CONNECT {
         return Err(Refusal::Unsupported("CONNECT"));
@@ -76,29 +76,29 @@ async fn place(
     if headers::wants_websocket(&head.headers) {
         return Err(Refusal::Unsupported("WebSocket"));
     }
-    let Named { job_type, by } = gateway.finder.find(gateway.fleet(), head, body).await?;
-    exchange.set_job_type(job_type);
+    let Named { job_type, by } = epoch.finder.find(&epoch.fleet, head, body).await?;
+    let record = epoch.job_type(job_type);
+    exchange.set_job_type(record);
     if matches!(by, JobTypeSource::Path | JobTypeSource::Host) {
         // The request itself does not name it, so the server is told.
-        head.headers.insert(headers::X_JOB_TYPE, header_value(&gateway.fleet().job_type_name(job_type)));
+        head.headers.insert(headers::X_JOB_TYPE, header_value(record.name()));
     }
-    let (place, reason) = match gateway.dispatch.route(job_type) {
-        Route::Placed(place, reason) => (place, reason),
-        Route::InLine(line) => match line.place(gateway.limits.queue).await {
-            Some(place) => (place, Reason::Waited),
-            None => return Err(Refusal::QueueTimeout),
-        },
-        Route::Blocked(blocked) => {
-            exchange.blocked();
-            return Err(match blocked {
-                Blocked::NoRoom => Refusal::NoCapacity { waits: false },
-                Blocked::LineFull => Refusal::NoCapacity { waits: true },
-                Blocked::NoServerUp if gateway.fleet().graph().degree(job_type.index()) == 0 => Refusal::NotHeld,
-                Blocked::NoServerUp => Refusal::NoServerUp,
-            });
+    let (place, reason) = loop {
+        match exchange.gateway.dispatch.route(epoch, job_type) {
+            Route::Placed(place, reason) => break (place, reason),
+            Route::InLine(line) => match line.place(epoch.limits.queue).await {
+                Waited::Placed(place) => break (place, Reason::Waited),
+                Waited::TooLong => return Err(Refusal::QueueTimeout),
+                // The next fleet is asked.
+                Waited::Dismissed => {}
+            },
+            Route::Blocked(refusal) => {
+                exchange.blocked();
+                return Err(refusal);
+            }
         }
     };
-    let server = place.server();
+    let server = Arc::clone(place.server());
     exchange.placed(place, reason);
     Ok(server)
 }
@@ -115,15 +115,16 @@ fn to_origin_form(mut head: request::Parts) -> request::Parts {
 /// Sends the request to the server and waits for the head of its answer.
 async fn forward(
     gateway: &Gateway,
-    server: ServerId,
+    limits: &Limits,
+    server: &Server,
     head: request::Parts,
     mut body: RequestBody,
 ) -> Result<(Response<Incoming>, Sender), Refusal> {
     let upload = body.watch();
     let mut request = Request::from_parts(head, body);
     loop {
-        let mut lease = gateway.lease(server).await?;
-        match in_time(lease.send(request), upload.as_deref(), &gateway.limits).await? {
+        let mut lease = gateway.lease(server, limits).await?;
+        match in_time(lease.send(request), upload.as_deref(), limits).await? {
             Sent::Answer(answer)
                 if answer.status() == StatusCode::SWITCHING_PROTOCOLS
                     || !headers::is_plainly_framed(answer.headers()) =>
@@ -163,28 +164,26 @@ async fn in_time(
 
 /// The server's answer, for the client.
 async fn pass_on(
+    epoch: &Epoch,
     mut exchange: Exchange,
-    server: ServerId,
     answer: Response<Incoming>,
     sender: Sender,
 ) -> Response<ResponseBody> {
     let (mut head, incoming) = answer.into_parts();
     head.version = Version::HTTP_11;
-    let gateway = &exchange.gateway;
-    headers::to_client(&mut head.headers, gateway.served_by.then(|| gateway.upstream(server).name()));
+    headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
     exchange.answered(head.status);
-    match Streamed::begin(exchange, server, incoming, sender).await {
+    match Streamed::begin(exchange, incoming, sender, epoch.limits.idle).await {
         Ok(body) => Response::from_parts(head, ResponseBody::Streamed(body)),
-        Err(exchange) => refuse(exchange, &Refusal::UpstreamError),
+        Err(exchange) => refuse(epoch, exchange, &Refusal::UpstreamError),
     }
 }
 
 /// The gateway's own answer.
-fn refuse(mut exchange: Exchange, refusal: &Refusal) -> Response<ResponseBody> {
+fn refuse(epoch: &Epoch, mut exchange: Exchange, refusal: &Refusal) -> Response<ResponseBody> {
     exchange.leave_server();
-    let gateway = &exchange.gateway;
-    let retry_after_s = gateway.retry_s(refusal, exchange.job_type());
-    let response = refusal.response(gateway.no_capacity_status, retry_after_s);
+    let retry_after_s = exchange.gateway.retry_s(refusal, exchange.job_type());
+    let response = refusal.response(epoch.no_capacity_status, retry_after_s);
     exchange.set_outcome(refusal.outcome());
     exchange.answered(response.status());
     exchange.passed_on(response.body().len());

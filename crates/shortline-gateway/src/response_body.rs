@@ -17,7 +17,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use shortline_core::ServerId;
 use tokio::time::{Instant, Sleep};
 
 use crate::exchange::Exchange;
@@ -42,7 +41,7 @@ pub(crate) struct Streamed {
     first: Option<Frame<Bytes>>,
     incoming: Incoming,
     exchange: Exchange,
-    connection: Option<(Lease, ServerId)>,
+    connection: Option<Lease>,
     /// The request's body, if it may still be under way.
     upload: Option<Arc<Progress>>,
     idle: Duration,
@@ -79,13 +78,12 @@ impl Streamed {
     /// The exchange back, if the server has broken off already.
     pub(crate) async fn begin(
         exchange: Exchange,
-        server: ServerId,
         incoming: Incoming,
         sender: Sender,
+        idle: Duration,
     ) -> Result<Self, Exchange> {
         let Sender { lease, upload } = sender;
-        let idle = exchange.gateway.limits.idle;
-        let connection = Some((lease, server));
+        let connection = Some(lease);
         let mut body =
             Self { first: None, incoming, exchange, connection, upload, idle, alarm: None, moved: true, broken: None };
         if body.incoming.is_end_stream() {
@@ -153,10 +151,10 @@ impl Streamed {
     /// All of it was read. A server that answers before it has the whole request gets no more of it: its connection
     /// closes instead of lying in the pool half used.
     fn end(&mut self) {
-        if let Some((lease, server)) = self.connection.take() {
+        if let Some(lease) = self.connection.take() {
             self.exchange.complete();
             if self.upload.as_ref().is_none_or(|upload| upload.is_sent()) {
-                self.exchange.gateway.give_back(server, lease);
+                self.exchange.gateway.give_back(lease);
             }
         }
     }

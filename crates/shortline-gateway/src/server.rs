@@ -29,7 +29,6 @@ use tokio::time::Instant;
 use crate::admin::Admin;
 use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
-use crate::outcome::Outcome;
 use crate::proxy;
 use crate::shutdown::Shutdown;
 
@@ -72,8 +71,7 @@ impl Gateway {
         };
 
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        // A client has this long for the head of a request, and an idle connection as long until the next one.
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.idle);
+        builder.http1().timer(TokioTimer::new());
         let graceful = GracefulShutdown::new();
         let mut clients = Listener::new(listener);
         let mut connections = JoinSet::new();
@@ -117,7 +115,7 @@ impl Gateway {
         if tokio::time::timeout(LAST_WORDS, ended).await.is_err() {
             tracing::warn!(running = self.stats.running.load(Relaxed), "requests outlive their connections");
         }
-        let cut_off = self.stats.total(Outcome::CutOff);
+        let cut_off = self.stats.cut_off();
         tracing::info!(cut_off, "drained");
         Ok(Served { cut_off })
     }
@@ -125,7 +123,7 @@ impl Gateway {
     /// Serves one connection to its end.
     async fn connection(
         self: Arc<Self>,
-        builder: auto::Builder<TokioExecutor>,
+        mut builder: auto::Builder<TokioExecutor>,
         stream: TcpStream,
         peer: SocketAddr,
         watcher: hyper_util::server::graceful::Watcher,
@@ -137,7 +135,10 @@ impl Gateway {
         }
         let peer = forwarded_for(peer.ip());
         let service = service_fn(|request| proxy::handle(Arc::clone(&self), peer.clone(), request));
-        let stream = TokioIo::new(ClientStream::new(stream, self.limits.idle));
+        let idle = self.dispatch.epoch().limits.idle;
+        // A client has this long for the head of a request, and an idle connection as long until the next one.
+        builder.http1().header_read_timeout(idle);
+        let stream = TokioIo::new(ClientStream::new(stream, idle));
         let connection = builder.serve_connection(stream, service);
         if let Err(error) = watcher.watch(connection).await {
             tracing::debug!(error, "connection to a client failed");

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::gateway::{Bound, Gateway};
 use crate::outcome::Outcome;
+use crate::stats::JobTypeCounts;
 
 /// The gateway at a moment. Servers and job types are in the fleet file's order.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -71,8 +72,8 @@ impl Gateway {
     /// The gateway as numbers. O(servers + job types), plus the bound.
     #[must_use]
     pub fn status(&self) -> Status {
-        let fleet = self.fleet();
         let snapshot = self.dispatch.snapshot();
+        let (epoch, fleet) = (&snapshot.epoch, &snapshot.epoch.fleet);
         let server = |id| {
             let (now, type_id) = (snapshot.servers[shortline_core::ServerId::index(id)], fleet.server_type(id));
             let server_type = fleet.server_type_parts(type_id);
@@ -88,26 +89,25 @@ impl Gateway {
                     shortline_core::fleet::Speed::Rate(rate) => Some(rate),
                     shortline_core::fleet::Speed::Rank(_) => None,
                 },
-                routed_total: self.dispatch.routed(id),
+                routed_total: epoch.server(id).routed(),
             }
         };
         let job_type = |id: shortline_core::JobTypeId| {
-            let counts = self.stats.of(Some(id));
-            let ended = |outcome| counts.map_or(0, |counts| counts.ended(outcome));
+            let record = epoch.job_type(id);
             JobTypeStatus {
-                name: fleet.job_type_name(id),
-                arrival_rate_per_s: self.arrival_rates.get(id.index()),
+                name: record.name().to_owned(),
+                arrival_rate_per_s: record.arrival_rate(),
                 waiting: snapshot.waiting[id.index()],
-                mean_response_s: counts.and_then(|counts| counts.mean_response_s()),
-                blocked_total: ended(Outcome::NoCapacity),
-                no_server_total: ended(Outcome::NoServerUp),
+                mean_response_s: record.counts().and_then(JobTypeCounts::mean_response_s),
+                blocked_total: record.ended(Outcome::NoCapacity),
+                no_server_total: record.ended(Outcome::NoServerUp),
             }
         };
-        let arrival_rates = || fleet.job_types().map(|l| self.arrival_rates.get(l.index())).collect::<Vec<f64>>();
+        let arrival_rates = || epoch.job_types().iter().map(|l| l.arrival_rate()).collect::<Vec<f64>>();
         Status {
-            policy: self.policy().to_string(),
+            policy: epoch.policy.to_string(),
             uptime_s: self.started.elapsed().as_secs_f64(),
-            epoch: snapshot.epoch,
+            epoch: snapshot.exchanges,
             waiting_total: snapshot.waiting_total,
             servers: fleet.servers_in_file_order().map(server).collect(),
             job_types: fleet.job_types().map(job_type).collect(),

@@ -1,8 +1,16 @@
 //! Fleets for the unit tests, built in code.
 
-use shortline_core::fleet::settings::Settings;
+use std::sync::Arc;
+
+use shortline_core::Fleet;
+use shortline_core::fleet::settings::{Address, Settings};
 use shortline_core::fleet::{ArrivalRates, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Speed};
 use shortline_core::graph::Edges;
+use shortline_core::policy::PolicySpec;
+
+use crate::epoch::Epoch;
+use crate::fleet_server::Server;
+use crate::stats::JobTypeRecord;
 
 pub(crate) fn server_type(name: &str, rate: f64) -> ServerTypeParts {
     ServerTypeParts { name: name.into(), speed: Speed::Rate(rate), slots: 1 }
@@ -33,4 +41,12 @@ pub(crate) fn fleet(
         edges: Edges::from_rows(rows.iter().map(|row| row.iter().copied())),
         settings,
     }
+}
+
+/// A fleet in service by jfsq, its servers at addresses where nobody is.
+pub(crate) fn epoch(parts: FleetParts) -> Epoch {
+    let fleet = Arc::new(Fleet::new(parts).expect("a valid fleet"));
+    let nowhere = vec![Address { https: false, host: "127.0.0.1".into(), port: 1 }; fleet.server_count()];
+    let server = |name: &str, address: &Address| Arc::new(Server::new(name, address));
+    Epoch::new(fleet, PolicySpec::Jfsq, &nowhere, server, |name| Arc::new(JobTypeRecord::new(name)))
 }

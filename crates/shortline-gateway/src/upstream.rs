@@ -1,4 +1,4 @@
-//! One server of the fleet as the gateway sees it: its address and the open connections to it.
+//! A server at its address, and the open connections to it.
 //!
 //! A small pool over `hyper::client::conn`, last in, first out, one task per connection and none per request. A
 //! [`Lease`] is a connection in use: it goes back to the pool when its answer was read to the end, and is otherwise
@@ -7,7 +7,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response};
@@ -23,9 +23,10 @@ use crate::descriptors;
 use crate::errors::Refusal;
 use crate::request_body::RequestBody;
 
-/// A server.
+/// A server at its address.
 #[derive(Debug)]
 pub(crate) struct Upstream {
+    address: Address,
     target: Target,
     /// What `host` says if the client does not.
     authority: HeaderValue,
@@ -47,6 +48,8 @@ struct Pool {
     idle: Vec<Connection>,
     /// Connections that were not used since the last sweep: the shortest the list has been.
     unused: usize,
+    /// The server has another address now: nothing is kept any more.
+    retired: bool,
 }
 
 /// An open connection; dropping it closes it at once, whatever is under way.
@@ -65,6 +68,7 @@ impl Drop for Connection {
 /// A connection in use.
 #[derive(Debug)]
 pub(crate) struct Lease {
+    upstream: Arc<Upstream>,
     connection: Connection,
     /// Whether it has served requests before.
     reused: bool,
@@ -89,12 +93,17 @@ impl Upstream {
             Err(_) => Target::Name(address.host.clone(), address.port),
         };
         Self {
+            address: address.clone(),
             target,
             authority: HeaderValue::try_from(address.to_string())
                 .unwrap_or_else(|_| HeaderValue::from_static("localhost")),
             name: header_value(name),
             pool: Mutex::default(),
         }
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
     }
 
     pub(crate) fn authority(&self) -> &HeaderValue {
@@ -106,8 +115,8 @@ impl Upstream {
     }
 
     /// An open connection that nobody uses.
-    pub(crate) fn idle(&self) -> Option<Lease> {
-        self.take_idle().map(|connection| Lease { connection, reused: true })
+    pub(crate) fn idle(self: &Arc<Self>) -> Option<Lease> {
+        self.take_idle().map(|connection| Lease { upstream: Arc::clone(self), connection, reused: true })
     }
 
     /// A new connection; `socket` is held as long as it is open.
@@ -115,9 +124,13 @@ impl Upstream {
     /// # Errors
     /// [`Refusal::UpstreamConnect`] if the server cannot be reached within `at_most`, [`Refusal::OutOfSockets`] if that
     /// is because this machine can open no more connections.
-    pub(crate) async fn connect(&self, at_most: Duration, socket: OwnedSemaphorePermit) -> Result<Lease, Refusal> {
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        at_most: Duration,
+        socket: OwnedSemaphorePermit,
+    ) -> Result<Lease, Refusal> {
         match tokio::time::timeout(at_most, self.open(socket)).await {
-            Ok(Ok(connection)) => Ok(Lease { connection, reused: false }),
+            Ok(Ok(connection)) => Ok(Lease { upstream: Arc::clone(self), connection, reused: false }),
             Ok(Err(error)) if descriptors::is_exhausted(&error) => {
                 tracing::debug!(server = ?self.name, %error, "no socket for a connection");
                 Err(Refusal::OutOfSockets)
@@ -133,17 +146,16 @@ impl Upstream {
         }
     }
 
-    /// Takes back a connection whose answer was read to the end.
-    pub(crate) fn give_back(&self, lease: Lease) {
-        if !lease.connection.sender.is_closed() {
-            self.lock().idle.push(lease.connection);
-        }
-    }
-
     /// Closes all connections that nobody uses.
     pub(crate) fn close_idle(&self) {
-        let closed = std::mem::take(&mut *self.lock());
+        let closed = std::mem::take(&mut self.lock().idle);
         drop(closed);
+    }
+
+    /// The server is elsewhere now: connections are closed as soon as nobody uses them.
+    pub(crate) fn retire(&self) {
+        self.lock().retired = true;
+        self.close_idle();
     }
 
     /// Closes the connections that were not used since the last call.
@@ -200,6 +212,22 @@ impl Upstream {
 }
 
 impl Lease {
+    /// Where the connection leads.
+    pub(crate) fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    /// Keeps the connection for the next request; for one whose answer was read to the end.
+    pub(crate) fn give_back(self) {
+        let Self { upstream, connection, .. } = self;
+        if !connection.sender.is_closed() {
+            let mut pool = upstream.lock();
+            if !pool.retired {
+                pool.idle.push(connection);
+            }
+        }
+    }
+
     /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> Sent {
         match self.connection.sender.try_send_request(request).await {

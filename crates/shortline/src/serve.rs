@@ -128,7 +128,7 @@ fn print_banner(
     admin: &TcpListener,
     emulator: Option<&Emulator>,
 ) -> std::io::Result<()> {
-    let fleet = gateway.fleet();
+    let fleet = &*gateway.fleet();
     println!(
         "shortline {}: {:?}, {} of {}, {} on {}, policy {}",
         env!("CARGO_PKG_VERSION"),

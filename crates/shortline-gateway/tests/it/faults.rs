@@ -435,14 +435,13 @@ async fn no_server_up_is_told_apart_from_no_room() {
     for overflow in [shortline_core::fleet::settings::Overflow::Reject, shortline_core::fleet::settings::Overflow::Wait]
     {
         let running = plan.clone().settings(|s| s.overflow = overflow).serve("jfsq", 1).await;
-        let server = running.gateway.fleet().find_server("s").unwrap();
-        running.gateway.set_up(server, false);
+        assert!(running.gateway.set_up("s", false));
         for job_type in ["m", "nowhere"] {
             let refused = call(running.address, get(job_type)).await;
             assert_eq!((refused.status(), refused.error_code().as_str()), (503, "no_server_up"));
             assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
         }
-        running.gateway.set_up(server, true);
+        running.gateway.set_up("s", true);
         assert_eq!(call(running.address, get("m")).await.status(), 200);
         assert_eq!(running.gateway.status().job_types[0].no_server_total, 1);
         running.stop().await;

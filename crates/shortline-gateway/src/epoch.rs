@@ -1,0 +1,130 @@
+//! All that belongs to one fleet: what an exchange of the fleet replaces, as one immutable object.
+//!
+//! A request takes the [`Epoch`] of the moment of its arrival and finds its job type in it. The dispatcher decides in
+//! the epoch of the moment of the decision; if that is another one, the job type is found again by its name. Servers
+//! and job types are kept by name: an epoch lists, by the ids of its fleet, objects that outlive it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use shortline_core::fleet::settings::{Address, Overflow, Timeouts};
+use shortline_core::policy::PolicySpec;
+use shortline_core::{Fleet, JobTypeId, ServerId};
+
+use crate::fleet_server::Server;
+use crate::gateway::StartError;
+use crate::job_type::Finder;
+use crate::stats::JobTypeRecord;
+
+/// Longest wait in line if the fleet file does not say.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A fleet in service.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) policy: PolicySpec,
+    pub(crate) finder: Finder,
+    pub(crate) limits: Limits,
+    pub(crate) no_capacity_status: StatusCode,
+    pub(crate) served_by: bool,
+    /// Whether what finds no place waits.
+    pub(crate) waits: bool,
+    /// By [`ServerId`].
+    servers: Vec<Arc<Server>>,
+    /// By [`JobTypeId`].
+    job_types: Vec<Arc<JobTypeRecord>>,
+}
+
+/// `[timeouts]` as durations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) connect: Duration,
+    pub(crate) first_byte: Duration,
+    pub(crate) idle: Duration,
+    /// Longest wait in line.
+    pub(crate) queue: Duration,
+}
+
+impl Limits {
+    fn new(timeouts: &Timeouts, queue_timeout_s: Option<f64>) -> Self {
+        // What does not fit is as good as no limit.
+        let seconds = |s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX).min(Duration::from_hours(24 * 365));
+        Self {
+            connect: seconds(timeouts.connect_s),
+            first_byte: seconds(timeouts.first_byte_s),
+            idle: seconds(timeouts.idle_s),
+            queue: queue_timeout_s.map_or(QUEUE_TIMEOUT, seconds),
+        }
+    }
+}
+
+impl Epoch {
+    /// A fleet whose servers are at `addresses` (see [`addresses`]), with `server` and `job_type` known by their names.
+    pub(crate) fn new(
+        fleet: Arc<Fleet>,
+        policy: PolicySpec,
+        addresses: &[Address],
+        server: impl Fn(&str, &Address) -> Arc<Server>,
+        job_type: impl Fn(&str) -> Arc<JobTypeRecord>,
+    ) -> Self {
+        let settings = fleet.settings();
+        let no_capacity_status =
+            StatusCode::from_u16(settings.gateway.no_capacity_status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        Self {
+            policy,
+            finder: Finder::new(settings),
+            limits: Limits::new(&settings.timeouts, settings.lines.timeout_s),
+            no_capacity_status,
+            served_by: settings.gateway.served_by,
+            waits: settings.overflow == Overflow::Wait || policy == PolicySpec::Central,
+            servers: fleet.servers().zip(addresses).map(|(id, at)| server(&fleet.server_name(id), at)).collect(),
+            job_types: fleet.job_types().map(|id| job_type(&fleet.job_type_name(id))).collect(),
+            fleet,
+        }
+    }
+
+    pub(crate) fn server(&self, id: ServerId) -> &Arc<Server> {
+        &self.servers[id.index()]
+    }
+
+    pub(crate) fn job_type(&self, id: JobTypeId) -> &Arc<JobTypeRecord> {
+        &self.job_types[id.index()]
+    }
+
+    pub(crate) fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
+    pub(crate) fn job_types(&self) -> &[Arc<JobTypeRecord>] {
+        &self.job_types
+    }
+}
+
+/// Where the servers of a fleet are, by [`ServerId`]: as `given`, or else as the fleet says.
+///
+/// # Errors
+/// [`StartError`] if a server has no address, or one that cannot be spoken to.
+pub(crate) fn addresses(fleet: &Fleet, given: Option<Vec<Address>>) -> Result<Vec<Address>, StartError> {
+    let servers = fleet.server_count();
+    if let Some(given) = given.as_ref().map(Vec::len).filter(|&given| given != servers) {
+        return Err(StartError::AddressCount { given, servers });
+    }
+    let address = |server: ServerId| match &given {
+        Some(addresses) => addresses.get(server.index()),
+        None => fleet.address(server),
+    };
+    let mut without = fleet.servers_in_file_order().filter(|&server| address(server).is_none());
+    if let Some(first) = without.next() {
+        return Err(StartError::NoAddress { server: fleet.server_name(first), others: without.count() });
+    }
+    let spoken = |server: ServerId| {
+        let address = address(server).expect("checked above").clone();
+        if address.https {
+            return Err(StartError::Https { server: fleet.server_name(server), address });
+        }
+        Ok(address)
+    };
+    fleet.servers().map(spoken).collect()
+}
