@@ -24,6 +24,7 @@
 //! it, it costs one comparison.
 
 mod admin;
+mod attempts;
 mod breaker;
 mod client_stream;
 mod descriptors;
@@ -36,9 +37,12 @@ mod exchange;
 mod fleet_server;
 mod gateway;
 mod headers;
+mod health;
 mod histogram;
 mod in_flight;
 mod job_type;
+mod kept_body;
+mod lost_models;
 mod metrics;
 mod model_lost;
 mod model_scan;
@@ -49,6 +53,7 @@ mod rates;
 pub mod replay;
 mod request_body;
 mod response_body;
+mod retry;
 mod retry_budget;
 mod server;
 mod shutdown;

@@ -3,11 +3,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request};
+use http::{HeaderValue, Method, Request, Response, Uri, Version, header, request};
 use hyper::body::Incoming;
+use shortline_core::JobTypeId;
 use shortline_core::fleet::settings::JobTypeSource;
 
-use crate::epoch::{Epoch, Limits};
+use crate::attempts::forward;
+use crate::epoch::Epoch;
 use crate::errors::Refusal;
 use crate::exchange::Exchange;
 use crate::fleet_server::Server;
@@ -15,9 +17,9 @@ use crate::gateway::Gateway;
 use crate::headers;
 use crate::in_flight::{Reason, Route, Waited};
 use crate::job_type::Named;
-use crate::request_body::{Late, Progress, RequestBody};
+use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
-use crate::upstream::{Sent, header_value};
+use crate::upstream::header_value;
 
 /// Answers one request of the client at `peer`. Always answers: what goes wrong becomes a refusal.
 pub(crate) async fn handle(
@@ -48,8 +50,8 @@ async fn answer(
     mut head: request::Parts,
     mut body: RequestBody,
 ) -> Result<(Response<Incoming>, Sender), Refusal> {
-    let server = match place(epoch, exchange, &mut head, &mut body).await {
-        Ok(server) => server,
+    let (job_type, server) = match place(epoch, exchange, &mut head, &mut body).await {
+        Ok(placed) => placed,
         Err(refusal) => {
             // A client that waits for "100 Continue" has sent nothing that would be in the way.
             if !head.headers.contains_key(header::EXPECT) {
@@ -59,7 +61,7 @@ async fn answer(
         }
     };
     headers::to_server(&mut head.headers, peer, head.uri.authority(), server.upstream().authority());
-    forward(&exchange.gateway, &epoch.limits, &server, to_origin_form(head), body).await
+    forward(epoch, exchange, job_type, to_origin_form(head), body).await
 }
 
 /// Finds the job type and a place at a server, waiting in line for it if need be.
@@ -68,7 +70,7 @@ async fn place(
     exchange: &mut Exchange,
     head: &mut request::Parts,
     body: &mut RequestBody,
-) -> Result<Arc<Server>, Refusal> {
+) -> Result<(JobTypeId, Arc<Server>), Refusal> {
     headers::check(head)?;
     if head.method == Method::CONNECT {
         return Err(Refusal::Unsupported("CONNECT"));
@@ -100,7 +102,7 @@ async fn place(
     };
     let server = Arc::clone(place.server());
     exchange.placed(place, reason);
-    Ok(server)
+    Ok((job_type, server))
 }
 
 /// The request as a server expects it: HTTP/1.1, the target without scheme and host.
@@ -110,56 +112,6 @@ fn to_origin_form(mut head: request::Parts) -> request::Parts {
     }
     head.version = Version::HTTP_11;
     head
-}
-
-/// Sends the request to the server and waits for the head of its answer.
-async fn forward(
-    gateway: &Gateway,
-    limits: &Limits,
-    server: &Server,
-    head: request::Parts,
-    mut body: RequestBody,
-) -> Result<(Response<Incoming>, Sender), Refusal> {
-    let upload = body.watch();
-    let mut request = Request::from_parts(head, body);
-    loop {
-        let mut lease = gateway.lease(server, limits).await?;
-        match in_time(lease.send(request), upload.as_deref(), limits).await? {
-            Sent::Answer(answer)
-                if answer.status() == StatusCode::SWITCHING_PROTOCOLS
-                    || !headers::is_plainly_framed(answer.headers()) =>
-            {
-                return Err(Refusal::UpstreamError);
-            }
-            Sent::Answer(answer) => return Ok((answer, Sender { lease, upload })),
-            Sent::Stale(again) => request = again,
-            Sent::Failed if upload.is_some_and(|upload| upload.is_broken()) => return Err(Refusal::BadRequest),
-            Sent::Failed => return Err(Refusal::UpstreamError),
-        }
-    }
-}
-
-/// Waits for the answer's head as long as `first_byte` allows, and while a body is under way as long as it moves.
-async fn in_time(
-    send: impl Future<Output = Sent>,
-    upload: Option<&Progress>,
-    limits: &Limits,
-) -> Result<Sent, Refusal> {
-    let Some(upload) = upload else {
-        return tokio::time::timeout(limits.first_byte, send).await.map_err(|_| Refusal::UpstreamTimeout);
-    };
-    let mut send = std::pin::pin!(send);
-    loop {
-        match upload.late(limits.idle, limits.first_byte) {
-            Late::Client => return Err(Refusal::ClientTimeout),
-            Late::Server => return Err(Refusal::UpstreamTimeout),
-            Late::NotBefore(deadline) => {
-                if let Ok(sent) = tokio::time::timeout_at(deadline, &mut send).await {
-                    return Ok(sent);
-                }
-            }
-        }
-    }
 }
 
 /// The server's answer, for the client.

@@ -1,7 +1,8 @@
 //! The body of a request on its way to the server.
 //!
 //! While the job type is looked for, pieces are held; afterwards they are replayed and the rest streams through, one
-//! frame at a time and no faster than the server takes it. [`Progress`] tells the one who waits for the answer whose
+//! frame at a time and no faster than the server takes it. A copy may be [kept](KeptBody) for a second server.
+//! [`Progress`] tells the one who waits for the answer whose
 //! turn it is while the body is under way.
 
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use crate::errors::{NoModel, Refusal};
+use crate::kept_body::KeptBody;
 use crate::model_scan::{ModelScan, Scan};
 
 /// Of a refused request's body this much is read and thrown away, so that a client that sends it all before it reads
@@ -30,13 +32,34 @@ const DISCARD_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     held: VecDeque<Frame<Bytes>>,
-    rest: Incoming,
+    /// `None`: there is no more.
+    rest: Option<Incoming>,
     progress: Option<Arc<Progress>>,
+    kept: Option<Arc<KeptBody>>,
 }
 
 impl RequestBody {
     pub(crate) fn new(rest: Incoming) -> Self {
-        Self { held: VecDeque::new(), rest, progress: None }
+        Self { held: VecDeque::new(), rest: Some(rest), progress: None, kept: None }
+    }
+
+    /// A body that is all here.
+    pub(crate) fn of(held: impl IntoIterator<Item = Frame<Bytes>>) -> Self {
+        Self { held: held.into_iter().collect(), rest: None, progress: None, kept: None }
+    }
+
+    /// Keeps a copy of what passes from now on, unless it is already clear that it is longer than `limit`.
+    pub(crate) fn keep(&mut self, limit: u64) -> Option<Arc<KeptBody>> {
+        if self.size_hint().lower() > limit {
+            return None;
+        }
+        let kept = KeptBody::new(limit);
+        if self.is_end_stream() {
+            kept.end();
+        } else {
+            self.kept = Some(Arc::clone(&kept));
+        }
+        Some(kept)
     }
 
     /// Reads until the top-level member `model` is found; what is read is held for the server.
@@ -47,7 +70,8 @@ impl RequestBody {
         let mut scan = ModelScan::new();
         let mut room = limit;
         loop {
-            let frame = match tokio::time::timeout(idle, self.rest.frame()).await {
+            let Some(rest) = &mut self.rest else { return Ok(Err(NoModel::Absent(scan.end()))) };
+            let frame = match tokio::time::timeout(idle, rest.frame()).await {
                 Err(_) => return Err(Refusal::ClientTimeout),
                 Ok(Some(Err(_))) => return Err(Refusal::BadRequest),
                 Ok(None) => return Ok(Err(NoModel::Absent(scan.end()))),
@@ -73,10 +97,11 @@ impl RequestBody {
     /// Throws the rest away, within bounds.
     pub(crate) async fn discard(&mut self) {
         self.held.clear();
+        let Some(rest) = &mut self.rest else { return };
         let rest = async {
             let mut read = 0;
             while read < DISCARD_BYTES
-                && let Some(Ok(frame)) = self.rest.frame().await
+                && let Some(Ok(frame)) = rest.frame().await
             {
                 read += frame.data_ref().map_or(0, Bytes::len);
             }
@@ -87,10 +112,21 @@ impl RequestBody {
 
     /// A view of how far the body is, if some of it is still to come from the client.
     pub(crate) fn watch(&mut self) -> Option<Arc<Progress>> {
-        if !self.rest.is_end_stream() {
+        if self.rest.as_ref().is_some_and(|rest| !rest.is_end_stream()) {
             self.progress = Some(Arc::new(Progress::new()));
         }
         self.progress.clone()
+    }
+
+    /// This piece passes; `None`: there is no more.
+    fn keep_passing(&self, frame: Option<&Frame<Bytes>>) {
+        let Some(kept) = &self.kept else { return };
+        if let Some(frame) = frame {
+            kept.pass(frame);
+        }
+        if frame.is_none() || self.is_end_stream() {
+            kept.end();
+        }
     }
 
     fn note(&self, stage: Stage) {
@@ -106,28 +142,38 @@ impl Body for RequestBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         if let Some(frame) = self.held.pop_front() {
+            self.keep_passing(Some(&frame));
             return Poll::Ready(Some(Ok(frame)));
         }
-        let polled = Pin::new(&mut self.rest).poll_frame(cx);
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        let polled = Pin::new(&mut *rest).poll_frame(cx);
+        let is_end = rest.is_end_stream();
         self.note(match &polled {
             Poll::Pending => Stage::Client,
-            Poll::Ready(Some(Ok(_))) if !self.rest.is_end_stream() => Stage::Server,
+            Poll::Ready(Some(Ok(_))) if !is_end => Stage::Server,
             Poll::Ready(Some(Err(_))) => Stage::Broken,
             Poll::Ready(_) => Stage::Sent,
         });
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => self.keep_passing(Some(frame)),
+            Poll::Ready(None) => self.keep_passing(None),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.rest.is_end_stream()
+        self.held.is_empty() && self.rest.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         let held = self.held.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum::<u64>();
-        let rest = self.rest.size_hint();
+        let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + held);
-        if let Some(upper) = rest.upper() {
+        // A length would leave no room for trailers.
+        let has_trailers = self.held.iter().any(Frame::is_trailers);
+        if let Some(upper) = rest.upper().filter(|_| !has_trailers) {
             hint.set_upper(upper + held);
         }
         hint

@@ -44,6 +44,11 @@ impl RetryBudget {
         self.requests.fetch_add(1, Relaxed);
     }
 
+    /// Puts back a token that was not used.
+    pub(crate) fn refund(&self) {
+        self.bucket.lock().unwrap_or_else(PoisonError::into_inner).tokens += 1.0;
+    }
+
     /// Takes a token, if there is one.
     pub(crate) fn withdraw(&self, settings: &Retry) -> bool {
         let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
