@@ -47,6 +47,8 @@ pub(crate) struct Dispatch {
     jitter: Mutex<Generator>,
     /// Servers, in or out of the fleet, whose condition is not up.
     unwell: AtomicUsize,
+    /// How often a breaker has tripped.
+    trips: AtomicU64,
 }
 
 struct Live {
@@ -98,6 +100,7 @@ impl Dispatch {
             decision_s: Histogram::from_nanoseconds(),
             jitter: Mutex::new(Generator::seed_from_u64(seed.wrapping_add(1))),
             unwell: AtomicUsize::new(0),
+            trips: AtomicU64::new(0),
         })
     }
 
@@ -227,8 +230,16 @@ impl Dispatch {
         0.8 + 0.4 * (word >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// How often a breaker has tripped, or a server was given a pause.
+    pub(crate) fn trips(&self) -> u64 {
+        self.trips.load(Relaxed)
+    }
+
     /// The condition of a server has changed.
-    pub(crate) fn count_unwell(&self, was: Condition, is: Condition) {
+    pub(crate) fn count_condition(&self, was: Condition, is: Condition) {
+        if is == Condition::Tripped {
+            self.trips.fetch_add(1, Relaxed);
+        }
         match (was == Condition::Up, is == Condition::Up) {
             (true, false) => drop(self.unwell.fetch_add(1, Relaxed)),
             (false, true) => drop(self.unwell.fetch_sub(1, Relaxed)),
@@ -242,6 +253,12 @@ impl Dispatch {
             // A receiver that is gone leaves the guard to its drop.
             drop(job.job.send(InFlight::new(self, Arc::clone(epoch.server(job.server)), key)));
         }
+    }
+
+    /// Jobs at a server; 0 if there is no server of this name.
+    pub(crate) fn jobs(&self, server: &str) -> u32 {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_server(server).map_or(0, |server| dispatcher.jobs(server))
     }
 
     /// Requests of a job type in line; 0 if there is no job type of this name.

@@ -238,6 +238,14 @@ impl Gateway {
         }
     }
 
+    /// A new connection to a server.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    pub(crate) async fn new_lease(&self, server: &Server, at_most: Duration) -> Result<Lease, Refusal> {
+        server.upstream().connect(at_most, self.server_socket(at_most).await?).await
+    }
+
     /// Takes back a connection whose answer was read to the end. It closes if others wait for room.
     pub(crate) fn give_back(&self, lease: Lease) {
         if self.server_sockets.available_permits() > 0 {

@@ -41,6 +41,8 @@ pub(crate) struct ServerHealth {
     condition: AtomicU8,
     /// When it will be tried again, milliseconds after `born`; `u64::MAX`: nobody knows.
     opens_at_ms: AtomicU64,
+    /// When it is checked next, in the same way.
+    next_check_ms: AtomicU64,
     born: Instant,
 }
 
@@ -59,6 +61,7 @@ impl Default for ServerHealth {
             calm: AtomicBool::new(true),
             condition: AtomicU8::new(Condition::Up as u8),
             opens_at_ms: AtomicU64::new(u64::MAX),
+            next_check_ms: AtomicU64::new(u64::MAX),
             born: Instant::now(),
         }
     }
@@ -82,6 +85,21 @@ impl ServerHealth {
         }
     }
 
+    /// When it is checked next; `None`: it never was.
+    pub(crate) fn next_check(&self) -> Option<Instant> {
+        let at_ms = self.next_check_ms.load(Relaxed);
+        (at_ms != u64::MAX).then(|| self.born + Duration::from_millis(at_ms))
+    }
+
+    pub(crate) fn set_next_check(&self, at: Option<Instant>) {
+        self.next_check_ms.store(at.map_or(u64::MAX, |at| self.ms(at)), Relaxed);
+    }
+
+    /// Milliseconds from `born`.
+    fn ms(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.born).as_millis()).unwrap_or(u64::MAX)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,9 +108,7 @@ impl ServerHealth {
         self.generation.store(breaker.generation(), Relaxed);
         self.calm.store(breaker.is_calm(), Relaxed);
         self.condition.store(breaker.condition() as u8, Relaxed);
-        let at_ms =
-            |at: Instant| u64::try_from(at.saturating_duration_since(self.born).as_millis()).unwrap_or(u64::MAX);
-        self.opens_at_ms.store(breaker.opens_at().map_or(u64::MAX, at_ms), Relaxed);
+        self.opens_at_ms.store(breaker.opens_at().map_or(u64::MAX, |at| self.ms(at)), Relaxed);
     }
 }
 
@@ -133,7 +149,7 @@ impl Server {
             health.publish(&state.breaker);
             if was != is {
                 self.log(by, was, is, after.2);
-                dispatch.count_unwell(was, is);
+                dispatch.count_condition(was, is);
             }
             let begins = before.1 != after.1;
             let started = (begins || before.0 != after.0).then(|| self.set_cap(dispatch, &mut state, begins));
@@ -143,14 +159,19 @@ impl Server {
             dispatch.deliver(started, &epoch);
         }
         if let Some(opens_at) = opens_at {
-            let (server, dispatch) = (Arc::clone(self), Arc::downgrade(dispatch));
-            tokio::spawn(async move {
-                tokio::time::sleep_until(opens_at).await;
-                if let Some(dispatch) = dispatch.upgrade() {
-                    server.change(&dispatch, "time", |breaker| breaker.wake(Instant::now()));
-                }
-            });
+            self.wake_at(dispatch, opens_at);
         }
+    }
+
+    /// Wakes the breaker at this moment.
+    fn wake_at(self: &Arc<Self>, dispatch: &Arc<Dispatch>, at: Instant) {
+        let (server, dispatch) = (Arc::clone(self), Arc::downgrade(dispatch));
+        tokio::spawn(async move {
+            tokio::time::sleep_until(at).await;
+            if let Some(dispatch) = dispatch.upgrade() {
+                server.change(&dispatch, "time", |breaker| breaker.wake(Instant::now()));
+            }
+        });
     }
 
     /// Gives the server the cap that its breaker asks for, in a fleet that does not know of it yet.

@@ -26,6 +26,7 @@
 mod admin;
 mod attempts;
 mod breaker;
+mod checks;
 mod client_stream;
 mod descriptors;
 mod dispatch;
@@ -46,6 +47,7 @@ mod lost_models;
 mod metrics;
 mod model_lost;
 mod model_scan;
+mod operator;
 mod outcome;
 mod proxy;
 mod rates;
