@@ -7,6 +7,7 @@
 //! * `/readyz`: 200, and 503 from the moment the gateway is told to stop.
 //! * `/status`: [`Status`](crate::Status) as JSON.
 //! * `/metrics`: Prometheus' OpenMetrics text.
+//! * `POST /servers/NAME/drain`, `down`, `up`: see [`operator`].
 
 use std::convert::Infallible;
 use std::io;
@@ -28,9 +29,10 @@ use tokio::sync::oneshot;
 use crate::errors::{ErrorBody, ErrorObject, json_response};
 use crate::gateway::Gateway;
 use crate::metrics;
+use crate::operator;
 use crate::server::Listener;
 
-const PATHS: &str = "/status, /metrics, /healthz, /readyz";
+const PATHS: &str = "/status, /metrics, /healthz, /readyz, and POST /servers/NAME/drain, down or up";
 /// A client that sends no request for this long is let go.
 const IDLE: Duration = Duration::from_secs(30);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -106,6 +108,9 @@ async fn answer_all(listener: TcpListener, state: State) {
 
 fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let (gateway, registry) = &**state;
+    if let Some((server, word)) = operator::order(request.uri().path()) {
+        return operator::answer(gateway, request.method(), &server, word).map(Full::new);
+    }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "the admin address answers GET only");
     }

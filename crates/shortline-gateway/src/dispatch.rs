@@ -8,18 +8,19 @@
 //! and outside of it for everybody to read. Who read one and comes to the lock with another in it learns that, and
 //! looks up by name what it wanted.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use rand::SeedableRng;
-use shortline_core::live::{JoinKind, Joined, Routed, ServerKey, StartedLive};
+use rand::{Rng, SeedableRng};
+use shortline_core::live::{Joined, Routed, ServerKey, StartedLive};
 use shortline_core::policy::PolicyError;
 use shortline_core::random::Generator;
 use shortline_core::{Blocked, JobTypeId, LiveDispatcher, ServerId, Ticket};
 use tokio::sync::oneshot;
 
+use crate::breaker::Condition;
 use crate::epoch::Epoch;
 use crate::errors::Refusal;
 use crate::histogram::Histogram;
@@ -27,6 +28,9 @@ use crate::in_flight::{InFlight, InLine, Reason, Route};
 
 /// What waits in the core's lines: the way to deliver a place.
 pub(crate) type Delivery = oneshot::Sender<InFlight>;
+
+/// Jobs that were in line and have a place now; to be [delivered](Dispatch::deliver).
+pub(crate) type Started = Vec<StartedLive<Delivery>>;
 
 /// Servers or job types copied by a report per turn of the lock.
 const TURN: usize = 256;
@@ -39,6 +43,12 @@ pub(crate) struct Dispatch {
     decisions: [AtomicU64; Reason::ALL.len()],
     /// From the request's side: the wait for the lock is included.
     decision_s: Histogram,
+    /// For times that servers should not share; not the decisions' generator, so that they do not depend on it.
+    jitter: Mutex<Generator>,
+    /// Servers, in or out of the fleet, whose condition is not up.
+    unwell: AtomicUsize,
+    /// How often a breaker has tripped.
+    trips: AtomicU64,
 }
 
 struct Live {
@@ -52,6 +62,7 @@ struct Live {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerNow {
     pub(crate) jobs: u64,
+    /// Whether it gets requests, be it few.
     pub(crate) up: bool,
 }
 
@@ -87,6 +98,9 @@ impl Dispatch {
             live: Mutex::new(Live { dispatcher, rng: Generator::seed_from_u64(seed), epoch }),
             decisions: Default::default(),
             decision_s: Histogram::from_nanoseconds(),
+            jitter: Mutex::new(Generator::seed_from_u64(seed.wrapping_add(1))),
+            unwell: AtomicUsize::new(0),
+            trips: AtomicU64::new(0),
         })
     }
 
@@ -134,11 +148,7 @@ impl Dispatch {
         self.decision_s.observe(began.elapsed());
         Some(match decision {
             Routed::Joined(Joined { server, key, kind }) => {
-                let reason = match kind {
-                    JoinKind::IdleFastest => Reason::IdleFastest,
-                    JoinKind::IdleSlower => Reason::IdleSlower,
-                    JoinKind::Queued => Reason::Queued,
-                };
+                let reason = Reason::of(kind);
                 self.count_decision(reason);
                 Route::Placed(InFlight::new(self, Arc::clone(epoch.server(server)), key), reason)
             }
@@ -148,6 +158,10 @@ impl Dispatch {
             Routed::Blocked(blocked) => {
                 self.count_decision(Reason::Blocked);
                 Route::Blocked(match blocked {
+                    // A probe or nothing at all is under way at its servers: that is not a lack of room.
+                    Blocked::NoRoom if self.unwell.load(Relaxed) > 0 && !epoch.is_served(job_type) => {
+                        Refusal::NoServerUp
+                    }
                     Blocked::NoRoom => Refusal::NoCapacity { waits: false },
                     Blocked::LineFull => Refusal::NoCapacity { waits: true },
                     Blocked::NoServerUp if epoch.fleet.graph().degree(job_type.index()) == 0 => Refusal::NotHeld,
@@ -173,23 +187,78 @@ impl Dispatch {
         self.lock().dispatcher.cancel(ticket)
     }
 
-    /// Takes a server up or down, which may start jobs in line; whether there is a server of this name.
-    pub(crate) fn set_up(self: &Arc<Self>, server: &str, up: bool) -> bool {
+    /// Gives a server the cap that `cap` makes of the number of jobs there. What that starts is to be delivered once no
+    /// lock is held. `None`: there is no server of this name in service.
+    pub(crate) fn set_cap(&self, server: &str, cap: impl FnOnce(u32) -> Option<u32>) -> Option<(Started, Arc<Epoch>)> {
+        let Live { dispatcher, epoch, .. } = &mut *self.lock();
+        let server = epoch.fleet.find_server(server)?;
+        let cap = cap(dispatcher.jobs(server));
+        Some((dispatcher.set_cap(server, cap), Arc::clone(epoch)))
+    }
+
+    /// No request of this job type goes to this server for now, or it does again; by names.
+    pub(crate) fn suspend(self: &Arc<Self>, job_type: &str, server: &str, suspended: bool) {
         let (started, epoch) = {
             let Live { dispatcher, epoch, .. } = &mut *self.lock();
-            let Some(server) = epoch.fleet.find_server(server) else { return false };
-            (dispatcher.set_up(server, up), Arc::clone(epoch))
+            let found = epoch.fleet.find_job_type(job_type).zip(epoch.fleet.find_server(server));
+            let Some((job_type, server)) = found else { return };
+            let started = match suspended {
+                true => dispatcher.suspend(job_type, server),
+                false => dispatcher.resume(job_type, server),
+            };
+            (started, Arc::clone(epoch))
         };
         self.deliver(started, &epoch);
-        true
+    }
+
+    /// A place for a request that has been at these servers, at another one; `None`: there is none.
+    pub(crate) fn route_avoiding(self: &Arc<Self>, job_type: &str, tried: &[ServerKey]) -> Option<(InFlight, Reason)> {
+        let (Joined { key, kind, .. }, server) = {
+            let Live { dispatcher, rng, epoch } = &mut *self.lock();
+            let job_type = epoch.fleet.find_job_type(job_type)?;
+            let joined = dispatcher.route_avoiding(job_type, tried, rng)?;
+            (joined, Arc::clone(epoch.server(joined.server)))
+        };
+        let reason = Reason::of(kind);
+        self.count_decision(reason);
+        Some((InFlight::new(self, server, key), reason))
+    }
+
+    /// A random factor from 0.8 to 1.2.
+    pub(crate) fn jitter(&self) -> f64 {
+        let word = self.jitter.lock().unwrap_or_else(PoisonError::into_inner).next_u64();
+        0.8 + 0.4 * (word >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// How often a breaker has tripped, or a server was given a pause.
+    pub(crate) fn trips(&self) -> u64 {
+        self.trips.load(Relaxed)
+    }
+
+    /// The condition of a server has changed.
+    pub(crate) fn count_condition(&self, was: Condition, is: Condition) {
+        if is == Condition::Tripped {
+            self.trips.fetch_add(1, Relaxed);
+        }
+        match (was == Condition::Up, is == Condition::Up) {
+            (true, false) => drop(self.unwell.fetch_add(1, Relaxed)),
+            (false, true) => drop(self.unwell.fetch_sub(1, Relaxed)),
+            _ => {}
+        }
     }
 
     /// Gives places to jobs that were in line; servers are those of `epoch`.
-    fn deliver(self: &Arc<Self>, started: Vec<StartedLive<Delivery>>, epoch: &Epoch) {
+    pub(crate) fn deliver(self: &Arc<Self>, started: Started, epoch: &Epoch) {
         for StartedLive { job, key } in started {
             // A receiver that is gone leaves the guard to its drop.
             drop(job.job.send(InFlight::new(self, Arc::clone(epoch.server(job.server)), key)));
         }
+    }
+
+    /// Jobs at a server; 0 if there is no server of this name.
+    pub(crate) fn jobs(&self, server: &str) -> u32 {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_server(server).map_or(0, |server| dispatcher.jobs(server))
     }
 
     /// Requests of a job type in line; 0 if there is no job type of this name.
@@ -214,7 +283,7 @@ impl Dispatch {
         while servers.len() < fleet.server_count() {
             let end = (servers.len() + TURN).min(fleet.server_count());
             let live = self.lock_in(&epoch)?;
-            let now = |s| ServerNow { jobs: live.dispatcher.jobs(s).into(), up: live.dispatcher.is_up(s) };
+            let now = |s| ServerNow { jobs: live.dispatcher.jobs(s).into(), up: live.dispatcher.cap(s) != Some(0) };
             servers.extend((servers.len()..end).map(|s| now(ServerId::new(s))));
         }
         let mut waiting = Vec::with_capacity(fleet.job_type_count());

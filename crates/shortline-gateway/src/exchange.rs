@@ -9,11 +9,13 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri, request};
+use shortline_core::live::ServerKey;
 use tokio::time::Instant;
 
 use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::grpc;
+use crate::health::Report;
 use crate::in_flight::{InFlight, Reason};
 use crate::outcome::Outcome;
 use crate::stats::JobTypeRecord;
@@ -36,6 +38,8 @@ pub(crate) struct Exchange {
     /// Bytes from the client, of a tunnel.
     received: Option<u64>,
     outcome: Outcome,
+    /// How often it was sent to another server.
+    retries: u32,
     /// What the access log wants to know, if there is one.
     line: Option<Box<(Method, Uri)>>,
 }
@@ -58,6 +62,7 @@ impl Exchange {
             bytes: 0,
             received: None,
             outcome: Outcome::ClientAbort,
+            retries: 0,
             line: logged.then(|| Box::new((head.method.clone(), head.uri.clone()))),
         }
     }
@@ -82,6 +87,38 @@ impl Exchange {
         self.reason = Some(reason);
         self.server = Some(Arc::clone(place.server()));
         self.place = Some(place);
+    }
+
+    /// It goes on to another server.
+    pub(crate) fn moved(&mut self, place: InFlight, reason: Reason) {
+        self.retries += 1;
+        self.reason = Some(reason);
+        self.server = Some(Arc::clone(place.server()));
+        self.place = Some(place);
+    }
+
+    /// The server that has or had it.
+    pub(crate) fn server(&self) -> Option<&Arc<Server>> {
+        self.server.as_ref()
+    }
+
+    /// Its place, for the dispatcher.
+    pub(crate) fn key(&self) -> Option<ServerKey> {
+        self.place.as_ref().and_then(InFlight::key)
+    }
+
+    /// It fares like this at its server.
+    pub(crate) fn report(&self, report: Report) {
+        if let Some(place) = &self.place {
+            place.report(report);
+        }
+    }
+
+    /// Its server does not have its model.
+    pub(crate) fn lose_model(&self) {
+        if let (Some(server), Some(job_type)) = (&self.server, &self.job_type) {
+            server.lose(&self.gateway.dispatch, job_type.name());
+        }
     }
 
     /// It found no place.
@@ -120,6 +157,14 @@ impl Exchange {
 
     /// The whole answer of the server was passed on.
     pub(crate) fn complete(&mut self) {
+        if self.status.is_none_or(|status| !matches!(status.as_u16(), 429 | 502..=504)) {
+            self.report(Report::EndedWell);
+        }
+        if let (Some(server), Some(job_type), true) =
+            (&self.server, &self.job_type, self.status.is_some_and(|s| s.is_success()))
+        {
+            server.lost().forget(job_type.name());
+        }
         self.leave_server();
         self.outcome = self.status.map_or(Outcome::Ok, |status| Outcome::of_status(status.as_u16()));
     }
@@ -148,6 +193,7 @@ impl Drop for Exchange {
                 bytes = self.bytes,
                 bytes_received = self.received,
                 outcome = self.outcome.name(),
+                retries = (self.retries > 0).then_some(self.retries),
             );
         }
         // Last: who waits for all requests to end finds them counted.

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
 
+use crate::health::ServerHealth;
+use crate::lost_models::LostModels;
 use crate::rates::Meter;
 use crate::upstream::{Endpoint, Upstream};
 
@@ -17,6 +19,8 @@ use crate::upstream::{Endpoint, Upstream};
 pub(crate) struct Server {
     name: Box<str>,
     upstream: ArcSwap<Upstream>,
+    health: ServerHealth,
+    lost: LostModels,
     /// Requests sent to it.
     routed: AtomicU64,
     /// Requests that have left it.
@@ -31,6 +35,8 @@ impl Server {
         Self {
             name: name.into(),
             upstream: ArcSwap::from_pointee(Upstream::new(name, endpoint)),
+            health: ServerHealth::default(),
+            lost: LostModels::default(),
             routed: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             drain: Meter::default(),
@@ -39,6 +45,16 @@ impl Server {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it gets requests, and how many.
+    pub(crate) fn health(&self) -> &ServerHealth {
+        &self.health
+    }
+
+    /// The job types that it gets no requests for.
+    pub(crate) fn lost(&self) -> &LostModels {
+        &self.lost
     }
 
     /// Where it is, with the open connections there.

@@ -13,12 +13,14 @@ use shortline_core::policy::{PolicyError, PolicySpec};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::breaker::Word;
 use crate::descriptors;
 use crate::dispatch::Dispatch;
 use crate::epoch::{self, Epoch, Limits};
 use crate::errors::Refusal;
 use crate::fleet_server::Server;
 use crate::per_client::PerClient;
+use crate::retry_budget::RetryBudget;
 use crate::shutdown::{Shutdown, Trigger, shutdown};
 use crate::stats::{JobTypeRecord, Stats};
 use crate::upstream::{Lease, TlsError};
@@ -141,6 +143,7 @@ fn and_others(others: usize) -> String {
 pub struct Gateway {
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) stats: Stats,
+    pub(crate) retry_budget: RetryBudget,
     /// Real seconds per second of the fleet file.
     time_scale: f64,
     pub(crate) bound: Option<BoundFn>,
@@ -174,6 +177,7 @@ impl Gateway {
         let connections = connections.unwrap_or_else(descriptors::share).clamp(1, Semaphore::MAX_PERMITS);
         let policy = policy.or(fleet.settings().policy).unwrap_or(PolicySpec::Jfsq);
         let endpoints = epoch::endpoints(&fleet, addresses, &folder)?;
+        let retry_budget = RetryBudget::new(&fleet.settings().retry);
         let epoch = Epoch::new(
             fleet,
             policy,
@@ -184,6 +188,7 @@ impl Gateway {
         Ok(Self {
             dispatch: Arc::new(Dispatch::new(Arc::new(epoch), seed)?),
             stats: Stats::new(),
+            retry_budget,
             time_scale,
             bound,
             started: Instant::now(),
@@ -211,7 +216,12 @@ impl Gateway {
     /// Takes a server up or down, by its name: a server that is down gets no new requests, those it has run on. Whether
     /// there is one of this name.
     pub fn set_up(&self, server: &str, up: bool) -> bool {
-        self.dispatch.set_up(server, up)
+        let epoch = self.dispatch.epoch();
+        let server = epoch.fleet.find_server(server).map(|server| epoch.server(server));
+        if let Some(server) = server {
+            server.told(&self.dispatch, if up { Word::Up } else { Word::Down });
+        }
+        server.is_some()
     }
 
     /// Whether the gateway takes new requests.
@@ -246,6 +256,14 @@ impl Gateway {
         }
     }
 
+    /// A new connection to a server.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    pub(crate) async fn new_lease(&self, server: &Server, at_most: Duration) -> Result<Lease, Refusal> {
+        server.upstream().connect(at_most, self.server_socket(at_most).await?).await
+    }
+
     /// Takes back a connection whose answer was read to the end. It closes if others wait for room.
     pub(crate) fn give_back(&self, lease: Lease) {
         if self.server_sockets.available_permits() > 0 {
@@ -270,8 +288,18 @@ impl Gateway {
                 job_type.map_or(RETRY_WHEN_DOWN_S, |job_type| self.retry_after_s(job_type))
             }
             Refusal::NotHeld => LONGEST_RETRY_S,
+            Refusal::NoServerUp => {
+                job_type.and_then(|job_type| self.served_in_s(job_type.name())).unwrap_or(RETRY_WHEN_DOWN_S)
+            }
             _ => RETRY_WHEN_DOWN_S,
         }
+    }
+
+    /// Seconds until the first server of this job type will be tried again, if that is certain. O(degree).
+    fn served_in_s(&self, job_type: &str) -> Option<u64> {
+        let epoch = self.dispatch.epoch();
+        let wait = epoch.served_in(epoch.fleet.find_job_type(job_type)?, Instant::now())?;
+        Some(wait.as_secs_f64().ceil() as u64)
     }
 
     /// Completions per second of the servers that hold this job type. O(degree).

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shortline_core::Ticket;
-use shortline_core::live::ServerKey;
+use shortline_core::live::{JoinKind, ServerKey};
 use tokio::sync::oneshot;
 
 use crate::dispatch::Dispatch;
 use crate::errors::Refusal;
 use crate::fleet_server::Server;
+use crate::health::Report;
 
 /// A job at a server.
 #[derive(Debug)]
@@ -22,18 +23,31 @@ pub(crate) struct InFlight {
     dispatch: Arc<Dispatch>,
     server: Arc<Server>,
     key: Option<ServerKey>,
+    /// The server's generation when it was sent there (see [`breaker`](crate::breaker)).
+    generation: u32,
 }
 
 impl InFlight {
     /// Guards a place that the dispatcher has just given.
     pub(crate) fn new(dispatch: &Arc<Dispatch>, server: Arc<Server>, key: ServerKey) -> Self {
         server.count_routed();
-        Self { dispatch: Arc::clone(dispatch), server, key: Some(key) }
+        let generation = server.health().generation();
+        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), generation }
     }
 
     /// Where the job is.
     pub(crate) fn server(&self) -> &Arc<Server> {
         &self.server
+    }
+
+    /// The server, for the dispatcher; `None` after it was given back.
+    pub(crate) fn key(&self) -> Option<ServerKey> {
+        self.key
+    }
+
+    /// The job fares like this.
+    pub(crate) fn report(&self, report: Report) {
+        self.server.report(&self.dispatch, self.generation, report);
     }
 }
 
@@ -43,11 +57,12 @@ impl Drop for InFlight {
         // A loop, not recursion: however many receivers are gone, the stack stays flat.
         while let Some(key) = leaving.take() {
             self.server.count_completed();
+            self.server.leaves(&self.dispatch, self.generation);
             if let Some((place, delivery)) = self.dispatch.complete(key)
                 && let Err(mut unwanted) = delivery.send(place)
             {
                 leaving = unwanted.key.take();
-                self.server = Arc::clone(&unwanted.server);
+                (self.server, self.generation) = (Arc::clone(&unwanted.server), unwanted.generation);
             }
         }
     }
@@ -125,6 +140,15 @@ pub(crate) enum Reason {
 impl Reason {
     /// All of them.
     pub(crate) const ALL: [Self; 5] = [Self::IdleFastest, Self::IdleSlower, Self::Queued, Self::Waited, Self::Blocked];
+
+    /// Why a request that was placed at once is where it is.
+    pub(crate) fn of(kind: JoinKind) -> Self {
+        match kind {
+            JoinKind::IdleFastest => Self::IdleFastest,
+            JoinKind::IdleSlower => Self::IdleSlower,
+            JoinKind::Queued => Self::Queued,
+        }
+    }
 
     /// Its word in metrics and logs.
     pub(crate) const fn name(self) -> &'static str {

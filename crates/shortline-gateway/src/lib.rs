@@ -26,6 +26,9 @@
 //! it, it costs one comparison.
 
 mod admin;
+mod attempts;
+mod breaker;
+mod checks;
 mod client_stream;
 mod descriptors;
 mod dispatch;
@@ -38,12 +41,17 @@ mod fleet_server;
 mod gateway;
 mod grpc;
 mod headers;
+mod health;
 mod histogram;
 mod in_flight;
 mod job_type;
+mod kept_body;
 mod link;
+mod lost_models;
 mod metrics;
+mod model_lost;
 mod model_scan;
+mod operator;
 mod outcome;
 mod per_client;
 mod proxy;
@@ -52,6 +60,8 @@ mod rates;
 pub mod replay;
 mod request_body;
 mod response_body;
+mod retry;
+mod retry_budget;
 mod server;
 mod shutdown;
 mod stats;

@@ -8,7 +8,10 @@
 //! | `shortline_waiting_seconds` (histogram): arrival to a place at a server | |
 //! | `shortline_decision_seconds` (histogram): the dispatcher's lock included | |
 //! | `shortline_in_flight`, `shortline_server_up`, `shortline_routed_total` | `server` |
+//! | `shortline_server_health`: 1, of servers that are not up | `server`, `health`: draining, down, tripped, probing, slow-start |
 //! | `shortline_waiting` | `job_type` |
+//! | `shortline_retries_total` | `reason`: connect, reset, status, refused, model_lost |
+//! | `shortline_retries_withheld_total`, `shortline_trips_total` | |
 //! | `shortline_connections`, `shortline_connections_turned_away_total` | |
 //!
 //! The number of series is bounded: names come from the fleet only (requests without a known job type have
@@ -25,10 +28,12 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use shortline_core::{JobTypeId, ServerId};
 
+use crate::breaker::Condition;
 use crate::gateway::Gateway;
 use crate::histogram::Histogram;
 use crate::in_flight::Reason;
 use crate::outcome::Outcome;
+use crate::retry::Cause;
 
 /// Most servers and most job types with series of their own.
 const LABELLED: usize = 1000;
@@ -52,6 +57,7 @@ impl Collector for Metrics {
         histogram(&mut encoder, "shortline_response_seconds", "arrival to the end of the answer", &stats.response_s)?;
         histogram(&mut encoder, "shortline_waiting_seconds", "arrival to a place at a server", &stats.waiting_s)?;
         histogram(&mut encoder, "shortline_decision_seconds", "time to choose a server", dispatch.decision_s())?;
+        self.retries(&mut encoder)?;
         self.servers(&mut encoder)?;
         let connections = stats.connections.load(Relaxed);
         encoder
@@ -91,6 +97,23 @@ impl Metrics {
             .try_for_each(|&kind| counter(&mut metric, &[("kind", kind.name())], self.0.dispatch.decisions(kind)))
     }
 
+    fn retries(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let Gateway { stats, dispatch, .. } = &*self.0;
+        let name = "shortline_retries";
+        let mut metric =
+            encoder.encode_descriptor(name, "requests sent to another server", None, MetricType::Counter)?;
+        Cause::ALL
+            .iter()
+            .try_for_each(|&cause| counter(&mut metric, &[("reason", cause.name())], stats.retries.of(cause)))?;
+        let name = "shortline_retries_withheld";
+        encoder
+            .encode_descriptor(name, "retries for which there was no budget", None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, u64, f64>(&stats.retries.total_withheld(), None)?;
+        encoder
+            .encode_descriptor("shortline_trips", "breakers that opened", None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, u64, f64>(&dispatch.trips(), None)
+    }
+
     fn servers(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let snapshot = self.0.dispatch.snapshot();
         let (epoch, fleet) = (&snapshot.epoch, &snapshot.epoch.fleet);
@@ -106,6 +129,16 @@ impl Metrics {
         let up = |s: ServerId| u64::from(snapshot.servers[s.index()].up);
         let mut metric = encoder.encode_descriptor("shortline_server_up", "1: up", None, MetricType::Gauge)?;
         each(&servers, up, |s, n| gauge(&mut metric, "server", &s.map_or(OTHER.into(), server_name), n))?;
+
+        let mut metric =
+            encoder.encode_descriptor("shortline_server_health", "1: as the label says", None, MetricType::Gauge)?;
+        for &server in servers.iter().take(LABELLED) {
+            let health = epoch.server(server).health().condition();
+            if health != Condition::Up {
+                let labels = [("server", server_name(server)), ("health", health.name().to_owned())];
+                metric.encode_family(&labels)?.encode_gauge(&1_i64)?;
+            }
+        }
 
         let mut metric =
             encoder.encode_descriptor("shortline_routed", "requests sent to the server", None, MetricType::Counter)?;

@@ -7,25 +7,24 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request};
 use http_body::Body;
 use hyper::body::Incoming;
+use shortline_core::JobTypeId;
 use shortline_core::fleet::settings::JobTypeSource;
 
-use crate::epoch::{Epoch, Limits};
+use crate::attempts::forward;
+use crate::epoch::Epoch;
 use crate::errors::Refusal;
 use crate::exchange::Exchange;
 use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::headers;
+use crate::health::Report;
 use crate::in_flight::{Reason, Route, Waited};
 use crate::job_type::Named;
 use crate::link::Link;
-use crate::request_body::{Late, Progress, RequestBody};
+use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
 use crate::tunnel::{Switch, Tunnel};
-use crate::upstream::{Sent, header_value};
-
-/// How often a request is sent of which the server took no notice: a kept-alive connection that had just closed, a
-/// server that goes away. More in a row is a fault.
-const MOST_STALE: usize = 100;
+use crate::upstream::header_value;
 
 /// Answers one request of the client at `peer`. Always answers: what goes wrong becomes a refusal.
 pub(crate) async fn handle(
@@ -67,8 +66,8 @@ async fn answer(
     mut body: RequestBody,
     switch: Option<&Switch>,
 ) -> Result<(Response<Incoming>, Sender), Refusal> {
-    let server = match place(epoch, exchange, &mut head, &mut body).await {
-        Ok(server) => server,
+    let (job_type, server) = match place(epoch, exchange, &mut head, &mut body).await {
+        Ok(placed) => placed,
         Err(refusal) => {
             // A client that waits for "100 Continue" has sent nothing that would be in the way.
             if !head.headers.contains_key(header::EXPECT) {
@@ -81,7 +80,7 @@ async fn answer(
     if let Some(switch) = switch {
         headers::ask_to_switch(&mut head.headers, &switch.protocol);
     }
-    forward(&exchange.gateway, &epoch.limits, &server, to_origin_form(head), body, switch.is_some()).await
+    forward(epoch, exchange, job_type, to_origin_form(head), body, switch.is_some()).await
 }
 
 /// Finds the job type and a place at a server, waiting in line for it if need be.
@@ -90,7 +89,7 @@ async fn place(
     exchange: &mut Exchange,
     head: &mut request::Parts,
     body: &mut RequestBody,
-) -> Result<Arc<Server>, Refusal> {
+) -> Result<(JobTypeId, Arc<Server>), Refusal> {
     headers::check(head, epoch.limits.client.head.lines)?;
     if head.method == Method::CONNECT {
         return Err(Refusal::Unsupported("CONNECT"));
@@ -119,7 +118,7 @@ async fn place(
     };
     let server = Arc::clone(place.server());
     exchange.placed(place, reason);
-    Ok(server)
+    Ok((job_type, server))
 }
 
 /// The request as a server expects it: HTTP/1.1, the target without scheme and host.
@@ -129,61 +128,6 @@ fn to_origin_form(mut head: request::Parts) -> request::Parts {
     }
     head.version = Version::HTTP_11;
     head
-}
-
-/// Sends the request to the server and waits for the head of its answer.
-async fn forward(
-    gateway: &Gateway,
-    limits: &Limits,
-    server: &Server,
-    head: request::Parts,
-    mut body: RequestBody,
-    may_switch: bool,
-) -> Result<(Response<Incoming>, Sender), Refusal> {
-    let upload = body.watch();
-    let mut request = Request::from_parts(head, body);
-    for _ in 0..MOST_STALE {
-        let mut lease = gateway.lease(server, limits).await?;
-        if may_switch && lease.is_shared() {
-            return Err(Refusal::Unsupported("a switch of protocols with a server over HTTP/2"));
-        }
-        match in_time(lease.send(request), upload.as_deref(), limits).await? {
-            Sent::Answer(answer)
-                if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !may_switch
-                    || !headers::is_plainly_framed(answer.headers()) =>
-            {
-                return Err(Refusal::UpstreamError);
-            }
-            Sent::Answer(answer) => return Ok((answer, Sender { lease, upload })),
-            Sent::Stale(again) => request = again,
-            Sent::Failed if upload.is_some_and(|upload| upload.is_broken()) => return Err(Refusal::BadRequest),
-            Sent::Failed => return Err(Refusal::UpstreamError),
-        }
-    }
-    Err(Refusal::UpstreamError)
-}
-
-/// Waits for the answer's head as long as `first_byte` allows, and while a body is under way as long as it moves.
-async fn in_time(
-    send: impl Future<Output = Sent>,
-    upload: Option<&Progress>,
-    limits: &Limits,
-) -> Result<Sent, Refusal> {
-    let Some(upload) = upload else {
-        return tokio::time::timeout(limits.first_byte, send).await.map_err(|_| Refusal::UpstreamTimeout);
-    };
-    let mut send = std::pin::pin!(send);
-    loop {
-        match upload.late(limits.idle, limits.first_byte) {
-            Late::Client => return Err(Refusal::ClientTimeout),
-            Late::Server => return Err(Refusal::UpstreamTimeout),
-            Late::NotBefore(deadline) => {
-                if let Ok(sent) = tokio::time::timeout_at(deadline, &mut send).await {
-                    return Ok(sent);
-                }
-            }
-        }
-    }
 }
 
 /// The server's answer, for the client.
@@ -218,6 +162,8 @@ fn switch_over(
     headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
     headers::ask_to_switch(&mut head.headers, &protocol);
     exchange.answered(head.status);
+    // The server has shown that it is well; a tunnel may take days to end.
+    exchange.report(Report::EndedWell);
     link.set_tunnel(Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle });
     Response::from_parts(head, ResponseBody::Own(Bytes::new()))
 }

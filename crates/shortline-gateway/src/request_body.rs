@@ -1,7 +1,8 @@
 //! The body of a request on its way to the server.
 //!
 //! While the job type is looked for, pieces are held; afterwards they are replayed and the rest streams through, one
-//! frame at a time and no faster than the server takes it. [`Progress`] tells the one who waits for the answer whose
+//! frame at a time and no faster than the server takes it. A copy may be [kept](KeptBody) for a second server.
+//! [`Progress`] tells the one who waits for the answer whose
 //! turn it is while the body is under way.
 
 use std::collections::VecDeque;
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::errors::{NoModel, Refusal};
+use crate::kept_body::KeptBody;
 use crate::model_scan::{ModelScan, Scan};
 
 /// Of a refused request's body this much is read and thrown away, so that a client that sends it all before it reads
@@ -31,9 +33,10 @@ const DISCARD_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     held: VecDeque<Frame<Bytes>>,
-    /// `None`: there is none, all of it is held.
+    /// `None`: there is no more.
     rest: Option<Incoming>,
     progress: Option<Arc<Progress>>,
+    kept: Option<Arc<KeptBody>>,
     /// Rings when nobody waits for the answer any more.
     abandoned: Option<oneshot::Receiver<()>>,
 }
@@ -57,7 +60,26 @@ pub(crate) enum Broken {
 
 impl RequestBody {
     pub(crate) fn new(rest: Incoming) -> Self {
-        Self { held: VecDeque::new(), rest: Some(rest), progress: None, abandoned: None }
+        Self { held: VecDeque::new(), rest: Some(rest), progress: None, kept: None, abandoned: None }
+    }
+
+    /// A body that is all here.
+    pub(crate) fn of(held: impl IntoIterator<Item = Frame<Bytes>>) -> Self {
+        Self { held: held.into_iter().collect(), rest: None, progress: None, kept: None, abandoned: None }
+    }
+
+    /// Keeps a copy of what passes from now on, unless it is already clear that it is longer than `limit`.
+    pub(crate) fn keep(&mut self, limit: u64) -> Option<Arc<KeptBody>> {
+        if self.size_hint().lower() > limit {
+            return None;
+        }
+        let kept = KeptBody::new(limit);
+        if self.is_end_stream() {
+            kept.end();
+        } else {
+            self.kept = Some(Arc::clone(&kept));
+        }
+        Some(kept)
     }
 
     /// Reads until the top-level member `model` is found; what is read is held for the server.
@@ -100,12 +122,16 @@ impl RequestBody {
         if !self.has_all() {
             return None;
         }
-        let held = self.held.iter().filter_map(|frame| match (frame.data_ref(), frame.trailers_ref()) {
-            (Some(data), _) => Some(Frame::data(data.clone())),
-            (None, Some(trailers)) => Some(Frame::trailers(trailers.clone())),
-            (None, None) => None,
-        });
-        Some(Self { held: held.collect(), rest: None, progress: None, abandoned: None })
+        let held: Vec<_> = self
+            .held
+            .iter()
+            .filter_map(|frame| match (frame.data_ref(), frame.trailers_ref()) {
+                (Some(data), _) => Some(Frame::data(data.clone())),
+                (None, Some(trailers)) => Some(Frame::trailers(trailers.clone())),
+                (None, None) => None,
+            })
+            .collect();
+        Some(Self::of(held))
     }
 
     /// What ends the sending of the body, if some of it is still to come.
@@ -146,6 +172,17 @@ impl RequestBody {
         self.progress.clone()
     }
 
+    /// This piece passes; `None`: there is no more.
+    fn keep_passing(&self, frame: Option<&Frame<Bytes>>) {
+        let Some(kept) = &self.kept else { return };
+        if let Some(frame) = frame {
+            kept.pass(frame);
+        }
+        if frame.is_none() || self.is_end_stream() {
+            kept.end();
+        }
+    }
+
     fn note(&self, stage: Stage) {
         if let Some(progress) = &self.progress {
             progress.note(stage);
@@ -159,6 +196,7 @@ impl Body for RequestBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         if let Some(frame) = self.held.pop_front() {
+            self.keep_passing(Some(&frame));
             return Poll::Ready(Some(Ok(frame)));
         }
         if let Some(abandoned) = &mut self.abandoned
@@ -169,13 +207,19 @@ impl Body for RequestBody {
             return Poll::Ready(Some(Err(Broken::Abandoned)));
         }
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
-        let polled = Pin::new(rest).poll_frame(cx);
+        let polled = Pin::new(&mut *rest).poll_frame(cx);
+        let is_end = rest.is_end_stream();
         self.note(match &polled {
             Poll::Pending => Stage::Client,
-            Poll::Ready(Some(Ok(_))) if !self.has_all() => Stage::Server,
+            Poll::Ready(Some(Ok(_))) if !is_end => Stage::Server,
             Poll::Ready(Some(Err(_))) => Stage::Broken,
             Poll::Ready(_) => Stage::Sent,
         });
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => self.keep_passing(Some(frame)),
+            Poll::Ready(None) => self.keep_passing(None),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
         polled.map_err(Broken::Client)
     }
 
@@ -185,10 +229,12 @@ impl Body for RequestBody {
 
     fn size_hint(&self) -> SizeHint {
         let held = self.held.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum::<u64>();
-        let rest = self.rest.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint);
+        let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + held);
-        if let Some(upper) = rest.upper() {
+        // A length would leave no room for trailers.
+        let has_trailers = self.held.iter().any(Frame::is_trailers);
+        if let Some(upper) = rest.upper().filter(|_| !has_trailers) {
             hint.set_upper(upper + held);
         }
         hint

@@ -9,6 +9,7 @@
 //! goes to the client. Later the client gets all that came before the break: the break is reported one turn late, so
 //! that head and pieces which are still in the connection's buffer are sent first.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,6 +21,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use crate::exchange::Exchange;
+use crate::health::Report;
 use crate::outcome::Outcome;
 use crate::request_body::Progress;
 use crate::upstream::Lease;
@@ -37,8 +39,8 @@ pub(crate) enum ResponseBody {
 /// A server's answer under way.
 #[derive(Debug)]
 pub(crate) struct Streamed {
-    /// What came together with the head.
-    first: Option<Frame<Bytes>>,
+    /// What was read before the head was passed on.
+    ahead: VecDeque<Frame<Bytes>>,
     incoming: Incoming,
     exchange: Exchange,
     connection: Option<Lease>,
@@ -58,6 +60,14 @@ pub(crate) struct Streamed {
 pub(crate) struct Sender {
     pub(crate) lease: Lease,
     pub(crate) upload: Option<Arc<Progress>>,
+    /// What of the answer's body was read already.
+    pub(crate) ahead: VecDeque<Frame<Bytes>>,
+}
+
+impl Sender {
+    pub(crate) fn new(lease: Lease, upload: Option<Arc<Progress>>) -> Self {
+        Self { lease, upload, ahead: VecDeque::new() }
+    }
 }
 
 /// Why an answer is broken off.
@@ -77,15 +87,16 @@ impl Streamed {
     /// # Errors
     /// The exchange back, if the server has broken off already.
     pub(crate) async fn begin(
-        exchange: Exchange,
+        mut exchange: Exchange,
         incoming: Incoming,
         sender: Sender,
         idle: Duration,
     ) -> Result<Self, Exchange> {
-        let Sender { lease, upload } = sender;
+        let Sender { lease, upload, ahead } = sender;
+        exchange.passed_on(ahead.iter().filter_map(Frame::data_ref).map(Bytes::len).sum());
         let connection = Some(lease);
         let mut body =
-            Self { first: None, incoming, exchange, connection, upload, idle, alarm: None, moved: true, broken: None };
+            Self { ahead, incoming, exchange, connection, upload, idle, alarm: None, moved: true, broken: None };
         if body.incoming.is_end_stream() {
             body.end();
             return Ok(body);
@@ -95,14 +106,14 @@ impl Streamed {
                 tracing::debug!(%error, "a server broke off right behind the head of its answer");
                 return Err(body.exchange);
             }
-            Poll::Ready(Some(Ok(frame))) => body.first = Some(frame),
+            Poll::Ready(Some(Ok(frame))) => body.ahead.push_back(frame),
             Poll::Ready(None) | Poll::Pending => {}
         }
         Ok(body)
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        if let Some(frame) = self.first.take() {
+        if let Some(frame) = self.ahead.pop_front() {
             return Poll::Ready(Some(Ok(frame)));
         }
         if let Some(broken) = self.broken.take() {
@@ -160,18 +171,19 @@ impl Streamed {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let first = self.first.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
+        let ahead = self.ahead.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum::<u64>();
         let rest = self.incoming.size_hint();
         let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower() + first);
+        hint.set_lower(rest.lower() + ahead);
         if let Some(upper) = rest.upper() {
-            hint.set_upper(upper + first);
+            hint.set_upper(upper + ahead);
         }
         hint
     }
 
     fn break_off(&mut self, outcome: Outcome) {
         self.exchange.set_outcome(outcome);
+        self.exchange.report(Report::Failed);
         self.exchange.leave_server();
         self.connection = None;
     }
@@ -208,7 +220,7 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Own(bytes) => bytes.is_empty(),
-            Self::Streamed(streamed) => streamed.first.is_none() && streamed.incoming.is_end_stream(),
+            Self::Streamed(streamed) => streamed.ahead.is_empty() && streamed.incoming.is_end_stream(),
         }
     }
 

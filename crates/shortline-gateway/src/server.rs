@@ -28,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::admin::Admin;
+use crate::checks::keep_checking;
 use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
 use crate::link::Link;
@@ -75,6 +76,9 @@ impl Gateway {
                 None
             }
         };
+
+        let mut checks = JoinSet::new();
+        checks.spawn(keep_checking(Arc::clone(&self)));
 
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new());

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::histogram::Histogram;
 use crate::outcome::Outcome;
 use crate::rates::Meter;
+use crate::retry::RetryCounts;
 
 /// Counts of all requests together, and of those without a known job type.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Stats {
     pub(crate) response_s: Histogram,
     /// Arrival to a place at a server.
     pub(crate) waiting_s: Histogram,
+    /// Requests that were sent to another server.
+    pub(crate) retries: RetryCounts,
     /// Client connections that are open.
     pub(crate) connections: AtomicU64,
     /// Connections of clients that had as many as they may.
@@ -56,6 +59,7 @@ impl Stats {
             cut_off: AtomicU64::new(0),
             response_s: Histogram::from_milliseconds(),
             waiting_s: Histogram::from_milliseconds(),
+            retries: RetryCounts::default(),
             connections: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
             running: AtomicU64::new(0),

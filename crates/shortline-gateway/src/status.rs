@@ -35,8 +35,12 @@ pub struct ServerStatus {
     /// The name of its type.
     #[serde(rename = "type")]
     pub server_type: String,
-    /// Whether it gets requests.
+    /// Whether it gets requests, be it few.
     pub up: bool,
+    /// How it is: `up`, `draining`, `down`, `tripped`, `probing` or `slow-start`.
+    pub health: &'static str,
+    /// Job types that it gets no requests for, because it says that it does not have their models.
+    pub lost: Vec<String>,
     /// All jobs at it.
     pub in_flight: u64,
     /// Those beyond its slots.
@@ -81,6 +85,8 @@ impl Gateway {
                 name: fleet.server_name(id),
                 server_type: server_type.name.clone(),
                 up: now.up,
+                health: epoch.server(id).health().condition().name(),
+                lost: epoch.server(id).lost().names(),
                 in_flight: now.jobs,
                 waiting: now.jobs.saturating_sub(u64::from(server_type.slots)),
                 slots: server_type.slots,

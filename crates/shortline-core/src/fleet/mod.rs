@@ -10,6 +10,7 @@
 mod demand;
 mod document;
 mod fault;
+mod health;
 mod names;
 mod read;
 pub mod settings;

@@ -1,6 +1,8 @@
 //! The sections of a fleet file that describe service, traffic and operation, checked: each
 //! command honours the ones it can and says so about the others.
 
+pub use super::health::{Checks, Health, Retry};
+
 /// `[fleet] overflow`: what happens to a job for which the policy finds no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Overflow {
@@ -371,6 +373,10 @@ pub struct Settings {
     pub information: Information,
     /// `[timeouts]`.
     pub timeouts: Timeouts,
+    /// `[health]`.
+    pub health: Health,
+    /// `[retry]`.
+    pub retry: Retry,
     /// `[emulate]`.
     pub emulate: Emulate,
     /// `[gateway]`.

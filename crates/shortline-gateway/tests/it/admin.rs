@@ -40,8 +40,8 @@ async fn status_has_the_promised_form() {
     let expected = serde_json::json!({
         "policy": "jfsq", "uptime_s": 0, "epoch": 0, "waiting_total": 0,
         "servers": [
-            { "name": "slow", "type": "type of slow", "up": true, "in_flight": 2, "waiting": 1, "slots": 1, "buffer": 4, "speed": 1.5, "routed_total": 2 },
-            { "name": "fast", "type": "type of fast", "up": true, "in_flight": 0, "waiting": 0, "slots": 1, "buffer": null, "speed": 3.0, "routed_total": 0 },
+            { "name": "slow", "type": "type of slow", "up": true, "health": "up", "lost": [], "in_flight": 2, "waiting": 1, "slots": 1, "buffer": 4, "speed": 1.5, "routed_total": 2 },
+            { "name": "fast", "type": "type of fast", "up": true, "health": "up", "lost": [], "in_flight": 0, "waiting": 0, "slots": 1, "buffer": null, "speed": 3.0, "routed_total": 0 },
         ],
         "job_types": [
             { "name": "a", "arrival_rate_per_s": 0.0, "waiting": 0, "mean_response_s": null, "blocked_total": 0, "no_server_total": 0 },

@@ -7,8 +7,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 
 use crate::support::{Backend, Holding, OK, Peer, Plan, Running, call, eventually, get};
 
+/// Its breaker never trips: every request shall see the fault.
 async fn one_at(address: SocketAddr, change: impl FnOnce(&mut shortline_core::fleet::settings::Settings)) -> Running {
-    Plan::new(&[("m", &[0])]).server("s", 1.0, None, address).settings(change).serve("jfsq", 1).await
+    let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, address);
+    plan.settings(|settings| settings.health.trip_after = 0).settings(change).serve("jfsq", 1).await
 }
 
 /// A server that sends the first half of an answer, waits until the other end has closed, and notes that.

@@ -27,7 +27,8 @@ pub(super) fn gateway(root: &mut Section<'_, '_>) -> Read<Gateway> {
     let Some(mut section) = root.section("gateway") else { return Ok(default) };
     let faults = section.faults;
     let job_type_from = section.node("job_type_from").map(|node| sources(faults, node)).transpose();
-    let body_scan_limit = section.node("body_scan_limit").map(|node| bytes(faults, node)).transpose();
+    let body_scan_limit =
+        section.node("body_scan_limit").map(|node| bytes(faults, "body_scan_limit", node)).transpose();
     let no_capacity_status = status(&mut section);
     let served_by = section.boolean("served_by");
     let max_header_bytes = section.integer("max_header_bytes", HEADER_BYTES);
@@ -65,11 +66,11 @@ fn sources(faults: &Faults<'_>, node: &Node<'_>) -> Read<Vec<JobTypeSource>> {
 }
 
 /// A number of bytes, or `"8 MiB"`.
-fn bytes(faults: &Faults<'_>, node: &Node<'_>) -> Read<u64> {
+pub(super) fn bytes(faults: &Faults<'_>, what: &str, node: &Node<'_>) -> Read<u64> {
     let Value::String(written) = &node.value else {
         return match node.value {
-            Value::Integer(_) => integer(faults, "body_scan_limit", node, 0..=u64::MAX),
-            _ => Err(wrong_type(faults, "body_scan_limit", node, "a number of bytes or a size as \"8 MiB\"")),
+            Value::Integer(_) => integer(faults, what, node, 0..=u64::MAX),
+            _ => Err(wrong_type(faults, what, node, "a number of bytes or a size as \"8 MiB\"")),
         };
     };
     let digits = written.bytes().take_while(u8::is_ascii_digit).count();

@@ -1,8 +1,8 @@
 //! What each section means, in TOML and in JSON alike.
 
 use shortline_core::fleet::settings::{
-    Arrivals, Discipline, Emulate, FailureEvent, Failures, Gateway, Information, JobTypeSource, LineSettings, Overflow,
-    Route, RouteMatch, Service, Settings, SizeLaw, Timeouts,
+    Arrivals, Checks, Discipline, Emulate, FailureEvent, Failures, Gateway, Health, Information, JobTypeSource,
+    LineSettings, Overflow, Retry, Route, RouteMatch, Service, Settings, SizeLaw, Timeouts,
 };
 use shortline_core::fleet::{
     ArrivalRates, JobTypeParts, Names, RateOverride, ServerTypeParts, Source, Speed, read, read_parts,
@@ -241,6 +241,53 @@ job_type = "M1"
     };
     assert_eq!(read.gateway, gateway);
     assert_eq!(read.routes, [Route { matches: RouteMatch::Host("m1.example".to_owned()), job_type: 0 }]);
+}
+
+#[test]
+fn what_is_said_of_health_and_retries_is_read_and_checked() {
+    assert_eq!((settings("").health, settings("").retry), (Health::default(), Retry::default()));
+    let read = settings(
+        r#"
+[health]
+path = "/health"
+interval_s = 1
+healthy_after = 1
+trip_after = 0
+open_s = 90
+obey_retry_after = false
+model_lost_status = []
+[retry]
+attempts = 1
+budget = 0
+floor_per_s = 2.5
+body_limit = "1 MiB"
+"#,
+    );
+    let checks = Checks { interval_s: 1.0, healthy_after: 1, ..Checks::of("/health") };
+    let health = Health {
+        checks: Some(checks),
+        trip_after: 0,
+        open_s: 90.0,
+        longest_open_s: 90.0,
+        obey_retry_after: false,
+        model_lost_status: vec![],
+        ..Health::default()
+    };
+    assert_eq!(read.health, health);
+    assert_eq!(read.retry, Retry { attempts: 1, budget: 0.0, floor_per_s: 2.5, body_limit: 1 << 20 });
+    for (section, what) in [
+        ("[health]\npath = \"health\"", "`health` is no path of a request"),
+        ("[health]\nopen_s = 9\nlongest_open_s = 3", "`longest_open_s` is 3, less than `open_s` = 9"),
+        ("[health]\nmodel_lost_status = [200]", "`model_lost_status` is 200"),
+        ("[retry]\nattempts = 0", "`attempts` is 0"),
+        ("[retry]\nbody_limit = \"much\"", "`much` is no size"),
+        ("[retry]\nretries = 3", "unknown key `retries`"),
+    ] {
+        let faults = faults(&with(section));
+        assert!(faults.contains(what), "{section}: {faults}");
+    }
+    let idle = warnings(&with("[health]\ninterval_s = 3"));
+    assert!(idle.contains("`interval_s` does nothing: without `path` no server is checked"), "{idle}");
 }
 
 #[test]
