@@ -7,6 +7,7 @@ mod admin;
 #[cfg(feature = "lab")]
 mod emulate;
 mod faults;
+mod health;
 mod http;
 mod job_types;
 #[cfg(feature = "lab")]
@@ -14,6 +15,7 @@ mod lab;
 mod lines;
 #[cfg(feature = "lab")]
 mod replay;
+mod retries;
 mod routing;
 mod shutdown;
 mod streaming;
