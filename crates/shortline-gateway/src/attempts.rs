@@ -35,6 +35,10 @@ use crate::upstream::Sent;
 /// For so long an answer that may say "no such model" is waited for, before it is passed on as it comes.
 const PEEK_TIME: Duration = Duration::from_secs(1);
 
+/// How often a request is sent to a server that took no notice of it: its kept-alive connections had just closed, or it
+/// goes away. More in a row is a fault.
+const MOST_STALE: usize = 100;
+
 /// What one server made of a request.
 #[derive(Debug)]
 enum Attempt {
@@ -60,6 +64,7 @@ pub(crate) async fn forward(
     job_type: JobTypeId,
     head: request::Parts,
     mut body: RequestBody,
+    may_switch: bool,
 ) -> Result<(Response<Incoming>, Sender), Refusal> {
     let gateway = Arc::clone(&exchange.gateway);
     let settings = &epoch.fleet.settings().retry;
@@ -75,7 +80,7 @@ pub(crate) async fn forward(
     let mut request = Request::from_parts(head, body);
     loop {
         let Some(server) = exchange.server().cloned() else { return Err(Refusal::UpstreamError) };
-        let mut attempt = send(&gateway, &epoch.limits, &server, request, deadline).await;
+        let mut attempt = send(&gateway, &epoch.limits, &server, request, deadline, may_switch).await;
         let (cause, report) = judge(epoch, exchange, &mut attempt, &method).await;
         if let Some(report) = report {
             exchange.report(report);
@@ -211,16 +216,20 @@ async fn send(
     server: &Server,
     mut request: Request<RequestBody>,
     deadline: Instant,
+    may_switch: bool,
 ) -> Attempt {
     let upload = request.body_mut().watch();
-    loop {
+    for _ in 0..MOST_STALE {
         let mut lease = match gateway.lease(server, limits).await {
             Ok(lease) => lease,
             Err(refusal) => return Attempt::Failed(refusal, Some(request)),
         };
+        if may_switch && lease.is_shared() {
+            return Attempt::Failed(Refusal::Unsupported("a switch of protocols with a server over HTTP/2"), None);
+        }
         let refusal = match in_time(lease.send(request), upload.as_deref(), limits, deadline).await {
             Ok(Sent::Answer(answer))
-                if answer.status() == StatusCode::SWITCHING_PROTOCOLS
+                if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !may_switch
                     || !headers::is_plainly_framed(answer.headers()) =>
             {
                 Refusal::UpstreamError
@@ -236,6 +245,7 @@ async fn send(
         };
         return Attempt::Failed(refusal, None);
     }
+    Attempt::Failed(Refusal::UpstreamError, Some(request))
 }
 
 /// Waits for the answer's head until the deadline, and while a body is under way as long as it moves.

@@ -4,18 +4,23 @@
 //! the epoch of the moment of the decision; if that is another one, the job type is found again by its name. Servers
 //! and job types are kept by name: an epoch lists, by the ids of its fleet, objects that outlive it.
 
+use std::cell::OnceCell;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use shortline_core::fleet::settings::{Address, Overflow, Timeouts};
+use shortline_core::fleet::settings::{Address, Overflow, Settings};
 use shortline_core::policy::PolicySpec;
 use shortline_core::{Fleet, JobTypeId, ServerId};
 
+use crate::client_stream::ClientLimits;
+use crate::client_stream::framing::HeadLimits;
 use crate::fleet_server::Server;
 use crate::gateway::StartError;
 use crate::job_type::Finder;
 use crate::stats::JobTypeRecord;
+use crate::upstream::{Endpoint, TlsClient};
 
 /// Longest wait in line if the fleet file does not say.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,7 +42,7 @@ pub(crate) struct Epoch {
     job_types: Vec<Arc<JobTypeRecord>>,
 }
 
-/// `[timeouts]` as durations.
+/// `[timeouts]` as durations, and what `[gateway]` limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) connect: Duration,
@@ -45,28 +50,39 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
     /// Longest wait in line.
     pub(crate) queue: Duration,
+    /// On what clients send.
+    pub(crate) client: ClientLimits,
+    /// Most connections from one client address.
+    pub(crate) per_client: Option<u32>,
 }
 
 impl Limits {
-    fn new(timeouts: &Timeouts, queue_timeout_s: Option<f64>) -> Self {
+    fn new(settings: &Settings) -> Self {
+        let Settings { timeouts, gateway, lines, .. } = settings;
         // What does not fit is as good as no limit.
         let seconds = |s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX).min(Duration::from_hours(24 * 365));
         Self {
             connect: seconds(timeouts.connect_s),
             first_byte: seconds(timeouts.first_byte_s),
             idle: seconds(timeouts.idle_s),
-            queue: queue_timeout_s.map_or(QUEUE_TIMEOUT, seconds),
+            queue: lines.timeout_s.map_or(QUEUE_TIMEOUT, seconds),
+            client: ClientLimits {
+                head: HeadLimits { bytes: gateway.max_header_bytes as usize, lines: gateway.max_headers as usize },
+                header: seconds(timeouts.header_s),
+                idle: seconds(timeouts.idle_s),
+            },
+            per_client: gateway.connections_per_client,
         }
     }
 }
 
 impl Epoch {
-    /// A fleet whose servers are at `addresses` (see [`addresses`]), with `server` and `job_type` known by their names.
+    /// A fleet whose servers are at `endpoints` (see [`endpoints`]), with `server` and `job_type` known by their names.
     pub(crate) fn new(
         fleet: Arc<Fleet>,
         policy: PolicySpec,
-        addresses: &[Address],
-        server: impl Fn(&str, &Address) -> Arc<Server>,
+        endpoints: &[Endpoint],
+        server: impl Fn(&str, &Endpoint) -> Arc<Server>,
         job_type: impl Fn(&str) -> Arc<JobTypeRecord>,
     ) -> Self {
         let settings = fleet.settings();
@@ -75,11 +91,11 @@ impl Epoch {
         Self {
             policy,
             finder: Finder::new(settings),
-            limits: Limits::new(&settings.timeouts, settings.lines.timeout_s),
+            limits: Limits::new(settings),
             no_capacity_status,
             served_by: settings.gateway.served_by,
             waits: settings.overflow == Overflow::Wait || policy == PolicySpec::Central,
-            servers: fleet.servers().zip(addresses).map(|(id, at)| server(&fleet.server_name(id), at)).collect(),
+            servers: fleet.servers().zip(endpoints).map(|(id, at)| server(&fleet.server_name(id), at)).collect(),
             job_types: fleet.job_types().map(|id| job_type(&fleet.job_type_name(id))).collect(),
             fleet,
         }
@@ -102,11 +118,16 @@ impl Epoch {
     }
 }
 
-/// Where the servers of a fleet are, by [`ServerId`]: as `given`, or else as the fleet says.
+/// Where the servers of a fleet are, by [`ServerId`]: as `given`, or else as the fleet says. Paths in the fleet's settings
+/// are relative to `folder`.
 ///
 /// # Errors
 /// [`StartError`] if a server has no address, or one that cannot be spoken to.
-pub(crate) fn addresses(fleet: &Fleet, given: Option<Vec<Address>>) -> Result<Vec<Address>, StartError> {
+pub(crate) fn endpoints(
+    fleet: &Fleet,
+    given: Option<Vec<Address>>,
+    folder: &Path,
+) -> Result<Vec<Endpoint>, StartError> {
     let servers = fleet.server_count();
     if let Some(given) = given.as_ref().map(Vec::len).filter(|&given| given != servers) {
         return Err(StartError::AddressCount { given, servers });
@@ -119,12 +140,18 @@ pub(crate) fn addresses(fleet: &Fleet, given: Option<Vec<Address>>) -> Result<Ve
     if let Some(first) = without.next() {
         return Err(StartError::NoAddress { server: fleet.server_name(first), others: without.count() });
     }
+    // Made for the first server that needs it.
+    let client = OnceCell::new();
+    let tls = || match client.get() {
+        Some(client) => Ok(client),
+        None => TlsClient::new(&fleet.settings().tls, folder).map(|made| client.get_or_init(|| made)),
+    };
     let spoken = |server: ServerId| {
-        let address = address(server).expect("checked above").clone();
-        if address.https {
-            return Err(StartError::Https { server: fleet.server_name(server), address });
-        }
-        Ok(address)
+        let address = address(server).expect("checked above");
+        Endpoint::new(address, tls).map_err(|why| {
+            let (server, address) = (fleet.server_name(server), address.to_string());
+            StartError::Tls { server, address, why: Box::new(why) }
+        })
     };
     fleet.servers().map(spoken).collect()
 }

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::fleet_server::Server;
 use crate::gateway::Gateway;
+use crate::grpc;
 use crate::health::Report;
 use crate::in_flight::{InFlight, Reason};
 use crate::outcome::Outcome;
@@ -31,7 +32,11 @@ pub(crate) struct Exchange {
     /// The job's place at its server, as long as it is there.
     place: Option<InFlight>,
     status: Option<StatusCode>,
+    /// Whether the client speaks gRPC.
+    grpc: bool,
     bytes: u64,
+    /// Bytes from the client, of a tunnel.
+    received: Option<u64>,
     outcome: Outcome,
     /// How often it was sent to another server.
     retries: u32,
@@ -53,7 +58,9 @@ impl Exchange {
             server: None,
             place: None,
             status: None,
+            grpc: grpc::is_spoken(head),
             bytes: 0,
+            received: None,
             outcome: Outcome::ClientAbort,
             retries: 0,
             line: logged.then(|| Box::new((head.method.clone(), head.uri.clone()))),
@@ -129,6 +136,15 @@ impl Exchange {
         self.bytes += bytes as u64;
     }
 
+    /// So many bytes of a tunnel came from the client.
+    pub(crate) fn received(&mut self, bytes: u64) {
+        self.received = Some(bytes);
+    }
+
+    pub(crate) fn is_grpc(&self) -> bool {
+        self.grpc
+    }
+
     /// The job is no longer at its server.
     pub(crate) fn leave_server(&mut self) {
         self.place = None;
@@ -175,6 +191,7 @@ impl Drop for Exchange {
                 waiting_s = self.waited.as_secs_f64(),
                 response_s = response.as_secs_f64(),
                 bytes = self.bytes,
+                bytes_received = self.received,
                 outcome = self.outcome.name(),
                 retries = (self.retries > 0).then_some(self.retries),
             );

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
-use shortline_core::fleet::settings::Address;
 
 use crate::health::ServerHealth;
 use crate::lost_models::LostModels;
 use crate::rates::Meter;
-use crate::upstream::Upstream;
+use crate::upstream::{Endpoint, Upstream};
 
 /// A server, by its name.
 #[derive(Debug)]
@@ -32,10 +31,10 @@ pub(crate) struct Server {
 
 impl Server {
     /// A server that has served nothing yet.
-    pub(crate) fn new(name: &str, address: &Address) -> Self {
+    pub(crate) fn new(name: &str, endpoint: &Endpoint) -> Self {
         Self {
             name: name.into(),
-            upstream: ArcSwap::from_pointee(Upstream::new(name, address)),
+            upstream: ArcSwap::from_pointee(Upstream::new(name, endpoint)),
             health: ServerHealth::default(),
             lost: LostModels::default(),
             routed: AtomicU64::new(0),
@@ -63,10 +62,10 @@ impl Server {
         self.upstream.load_full()
     }
 
-    /// It is at `address` now. If that is another one, new connections go there; those under way finish where they are.
-    pub(crate) fn move_to(&self, address: &Address) {
-        if self.upstream.load().address() != address {
-            self.upstream.swap(Arc::new(Upstream::new(&self.name, address))).retire();
+    /// It is at `endpoint` now. If that is another one, new connections go there; those under way finish where they are.
+    pub(crate) fn move_to(&self, endpoint: &Endpoint) {
+        if !self.upstream.load().is_at(endpoint) {
+            self.upstream.swap(Arc::new(Upstream::new(&self.name, endpoint))).retire();
         }
     }
 

@@ -1,6 +1,7 @@
 //! The gateway's parts, put together from a fleet: what all connections share.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -18,10 +19,11 @@ use crate::dispatch::Dispatch;
 use crate::epoch::{self, Epoch, Limits};
 use crate::errors::Refusal;
 use crate::fleet_server::Server;
+use crate::per_client::PerClient;
 use crate::retry_budget::RetryBudget;
 use crate::shutdown::{Shutdown, Trigger, shutdown};
 use crate::stats::{JobTypeRecord, Stats};
-use crate::upstream::Lease;
+use crate::upstream::{Lease, TlsError};
 
 /// `retry-after` when no server is up: about what a restart takes at best.
 const RETRY_WHEN_DOWN_S: u64 = 5;
@@ -60,6 +62,8 @@ pub struct Options {
     pub seed: u64,
     /// The bound shown in `/status`.
     pub bound: Option<BoundFn>,
+    /// What paths in the fleet file are relative to: its folder.
+    pub folder: PathBuf,
     /// Most connections of clients, and as many to servers; `None`: a third of the file descriptors that are free.
     pub connections: Option<usize>,
 }
@@ -68,7 +72,16 @@ impl Options {
     /// A fleet as its file says, seed 0, no bound, as many connections as there are descriptors for.
     #[must_use]
     pub fn new(fleet: Arc<Fleet>) -> Self {
-        Self { fleet, policy: None, addresses: None, time_scale: 1.0, seed: 0, bound: None, connections: None }
+        Self {
+            fleet,
+            policy: None,
+            addresses: None,
+            time_scale: 1.0,
+            seed: 0,
+            bound: None,
+            folder: PathBuf::new(),
+            connections: None,
+        }
     }
 }
 
@@ -81,6 +94,7 @@ impl fmt::Debug for Options {
             .field("time_scale", &self.time_scale)
             .field("seed", &self.seed)
             .field("bound", &self.bound.is_some())
+            .field("folder", &self.folder)
             .field("connections", &self.connections)
             .finish()
     }
@@ -108,15 +122,16 @@ pub enum StartError {
         /// How many are needed.
         servers: usize,
     },
-    /// TLS to servers is not spoken.
-    #[error(
-        "server `{server}` is at {address}: https to servers is not supported; use http, or a TLS proxy beside the server"
-    )]
-    Https {
+    /// A server at an `https` address, and no TLS to reach it.
+    #[error("server `{server}` is at {address}: {why}")]
+    Tls {
         /// Its name.
         server: String,
         /// Its address.
-        address: Address,
+        address: String,
+        /// What is missing.
+        #[source]
+        why: Box<TlsError>,
     },
 }
 
@@ -138,6 +153,8 @@ pub struct Gateway {
     pub(crate) cut_off: (Trigger, Shutdown),
     /// Measurements of the rates so far.
     ticks: AtomicU32,
+    /// Who has how many connections.
+    pub(crate) clients: PerClient,
     /// Room for connections of clients.
     pub(crate) client_sockets: Arc<Semaphore>,
     /// Room for connections to servers.
@@ -156,16 +173,16 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] if fleet, policy and addresses do not make one.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let Options { fleet, policy, addresses, time_scale, seed, bound, connections } = options;
+        let Options { fleet, policy, addresses, time_scale, seed, bound, folder, connections } = options;
         let connections = connections.unwrap_or_else(descriptors::share).clamp(1, Semaphore::MAX_PERMITS);
         let policy = policy.or(fleet.settings().policy).unwrap_or(PolicySpec::Jfsq);
-        let addresses = epoch::addresses(&fleet, addresses)?;
+        let endpoints = epoch::endpoints(&fleet, addresses, &folder)?;
         let retry_budget = RetryBudget::new(&fleet.settings().retry);
         let epoch = Epoch::new(
             fleet,
             policy,
-            &addresses,
-            |name, address| Arc::new(Server::new(name, address)),
+            &endpoints,
+            |name, endpoint| Arc::new(Server::new(name, endpoint)),
             |name| Arc::new(JobTypeRecord::new(name)),
         );
         Ok(Self {
@@ -178,6 +195,7 @@ impl Gateway {
             draining: AtomicBool::new(false),
             cut_off: shutdown(),
             ticks: AtomicU32::new(0),
+            clients: PerClient::default(),
             client_sockets: Arc::new(Semaphore::new(connections)),
             server_sockets: Arc::new(Semaphore::new(connections)),
         })

@@ -1,15 +1,17 @@
 //! Route real requests: the HTTP gateway of Shortline.
 //!
 //! The path of a request, file by file:
-//! 1. `server` accepts the connection (HTTP/1.1 or HTTP/2 without TLS) and hands each request to `proxy`.
+//! 1. `server` accepts the connection (HTTP/1.1 or HTTP/2 without TLS) and hands each request to `proxy`. In front of
+//!    it `client_stream` lets nothing pass that could be read in two ways, or comes too slowly.
 //! 2. `job_type` finds what kind of job it is: header, path, the `model` member of a JSON body (`model_scan` reads
 //!    the body piece by piece, `request_body` holds the pieces), host.
 //! 3. `dispatch` asks the core's dispatcher, the one the simulator uses, under one mutex. The answer is a guard
 //!    (`in_flight`): a place at a server, or in line; whatever happens to the request, the guard's drop gives it back.
-//! 4. `headers` makes the request fit for the server, `upstream` sends it on a kept-alive connection and waits for
-//!    the answer as long as `[timeouts]` allows.
+//! 4. `headers` makes the request fit for the server, `upstream` sends it on a kept-alive connection (HTTP/1.1 or
+//!    HTTP/2, with TLS or without) and waits for the answer as long as `[timeouts]` allows.
 //! 5. `response_body` passes the answer on as it comes and, with its last byte, gives back place and connection.
-//!    What cannot be served is refused (`errors`) with a complete JSON answer.
+//!    What cannot be served is refused (`errors`) with a complete JSON answer, or in gRPC's words (`grpc`). If the
+//!    server switches the protocol, both connections become a `tunnel`.
 //! 6. `exchange` counts and logs the request once, by one word for its `outcome`.
 //!
 //! What belongs to one fleet is an `epoch`; what is kept by name from one to the next is a `fleet_server` and the
@@ -37,18 +39,21 @@ mod errors;
 mod exchange;
 mod fleet_server;
 mod gateway;
+mod grpc;
 mod headers;
 mod health;
 mod histogram;
 mod in_flight;
 mod job_type;
 mod kept_body;
+mod link;
 mod lost_models;
 mod metrics;
 mod model_lost;
 mod model_scan;
 mod operator;
 mod outcome;
+mod per_client;
 mod proxy;
 mod rates;
 #[cfg(feature = "lab")]
@@ -65,6 +70,7 @@ mod status;
 mod testing;
 #[cfg(feature = "lab")]
 pub mod trace;
+mod tunnel;
 mod upstream;
 
 pub use descriptors::raise_descriptor_limit;
@@ -72,3 +78,4 @@ pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};
 pub use server::Served;
 pub use shutdown::{Shutdown, Trigger, shutdown};
 pub use status::{JobTypeStatus, ServerStatus, Status};
+pub use upstream::TlsError;

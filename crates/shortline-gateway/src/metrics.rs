@@ -12,7 +12,7 @@
 //! | `shortline_waiting` | `job_type` |
 //! | `shortline_retries_total` | `reason`: connect, reset, status, refused, model_lost |
 //! | `shortline_retries_withheld_total`, `shortline_trips_total` | |
-//! | `shortline_connections` | |
+//! | `shortline_connections`, `shortline_connections_turned_away_total` | |
 //!
 //! The number of series is bounded: names come from the fleet only (requests without a known job type have
 //! `job_type=""`), series that are 0 are left out where that says the same, and beyond the first [`LABELLED`] servers
@@ -62,7 +62,11 @@ impl Collector for Metrics {
         let connections = stats.connections.load(Relaxed);
         encoder
             .encode_descriptor("shortline_connections", "open client connections", None, MetricType::Gauge)?
-            .encode_gauge(&as_gauge(connections))
+            .encode_gauge(&as_gauge(connections))?;
+        let help = "client connections beyond connections_per_client";
+        encoder
+            .encode_descriptor("shortline_connections_turned_away", help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, u64, f64>(&stats.turned_away.load(Relaxed), None)
     }
 }
 

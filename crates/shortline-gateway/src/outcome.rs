@@ -55,6 +55,8 @@ outcomes! {
     ClientTimeout = "client_timeout",
     /// The request was broken, its head or its body.
     BadRequest = "bad_request",
+    /// The request's head was too large.
+    HeaderTooLarge = "header_too_large",
     /// A protocol that is not spoken.
     Unsupported = "unsupported",
 }

@@ -3,7 +3,9 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, Request, Response, Uri, Version, header, request};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request};
+use http_body::Body;
 use hyper::body::Incoming;
 use shortline_core::JobTypeId;
 use shortline_core::fleet::settings::JobTypeSource;
@@ -15,31 +17,44 @@ use crate::exchange::Exchange;
 use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::headers;
+use crate::health::Report;
 use crate::in_flight::{Reason, Route, Waited};
 use crate::job_type::Named;
+use crate::link::Link;
 use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
+use crate::tunnel::{Switch, Tunnel};
 use crate::upstream::header_value;
 
 /// Answers one request of the client at `peer`. Always answers: what goes wrong becomes a refusal.
 pub(crate) async fn handle(
     gateway: Arc<Gateway>,
+    link: Arc<Link>,
     peer: HeaderValue,
     request: Request<Incoming>,
 ) -> Result<Response<ResponseBody>, Infallible> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let mut exchange = Exchange::begin(&gateway, &head);
     let epoch = gateway.dispatch.epoch();
+    if let Some(refusal) = link.refusal(&head.method) {
+        return Ok(refuse(&epoch, exchange, &refusal));
+    }
+    let switch = Switch::asked_for(&mut head, body.is_end_stream());
     let mut end = gateway.cut_off.1.clone();
     let answered = tokio::select! {
         biased;
-        answered = answer(&epoch, &mut exchange, &peer, head, RequestBody::new(body)) => answered,
+        answered = answer(&epoch, &mut exchange, &peer, head, RequestBody::new(body), switch.as_ref()) => answered,
         () = end.ending() => Err(Refusal::CutOff),
     };
-    match answered {
-        Ok((answer, sender)) => Ok(pass_on(&epoch, exchange, answer, sender).await),
-        Err(refusal) => Ok(refuse(&epoch, exchange, &refusal)),
-    }
+    let response = match (answered, switch) {
+        (Ok((answer, sender)), Some(switch)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            switch_over(&epoch, exchange, answer, sender, switch, &link)
+        }
+        (Ok((answer, sender)), _) => pass_on(&epoch, exchange, answer, sender).await,
+        (Err(refusal), _) => refuse(&epoch, exchange, &refusal),
+    };
+    link.answer(response.status());
+    Ok(response)
 }
 
 /// The head of the answer of the server that serves the request.
@@ -49,6 +64,7 @@ async fn answer(
     peer: &HeaderValue,
     mut head: request::Parts,
     mut body: RequestBody,
+    switch: Option<&Switch>,
 ) -> Result<(Response<Incoming>, Sender), Refusal> {
     let (job_type, server) = match place(epoch, exchange, &mut head, &mut body).await {
         Ok(placed) => placed,
@@ -61,7 +77,10 @@ async fn answer(
         }
     };
     headers::to_server(&mut head.headers, peer, head.uri.authority(), server.upstream().authority());
-    forward(epoch, exchange, job_type, to_origin_form(head), body).await
+    if let Some(switch) = switch {
+        headers::ask_to_switch(&mut head.headers, &switch.protocol);
+    }
+    forward(epoch, exchange, job_type, to_origin_form(head), body, switch.is_some()).await
 }
 
 /// Finds the job type and a place at a server, waiting in line for it if need be.
@@ -71,12 +90,9 @@ async fn place(
     head: &mut request::Parts,
     body: &mut RequestBody,
 ) -> Result<(JobTypeId, Arc<Server>), Refusal> {
-    headers::check(head)?;
+    headers::check(head, epoch.limits.client.head.lines)?;
     if head.method == Method::CONNECT {
         return Err(Refusal::Unsupported("CONNECT"));
-    }
-    if headers::wants_websocket(&head.headers) {
-        return Err(Refusal::Unsupported("WebSocket"));
     }
     let Named { job_type, by } = epoch.finder.find(&epoch.fleet, head, body).await?;
     let record = epoch.job_type(job_type);
@@ -131,11 +147,35 @@ async fn pass_on(
     }
 }
 
+/// The server switches to the protocol that the client has asked for: the connections become a tunnel.
+fn switch_over(
+    epoch: &Epoch,
+    mut exchange: Exchange,
+    mut answer: Response<Incoming>,
+    sender: Sender,
+    switch: Switch,
+    link: &Link,
+) -> Response<ResponseBody> {
+    let server = hyper::upgrade::on(&mut answer);
+    let (mut head, _) = answer.into_parts();
+    let protocol = head.headers.get(header::UPGRADE).cloned().unwrap_or(switch.protocol);
+    headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
+    headers::ask_to_switch(&mut head.headers, &protocol);
+    exchange.answered(head.status);
+    // The server has shown that it is well; a tunnel may take days to end.
+    exchange.report(Report::EndedWell);
+    link.set_tunnel(Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle });
+    Response::from_parts(head, ResponseBody::Own(Bytes::new()))
+}
+
 /// The gateway's own answer.
 fn refuse(epoch: &Epoch, mut exchange: Exchange, refusal: &Refusal) -> Response<ResponseBody> {
     exchange.leave_server();
     let retry_after_s = exchange.gateway.retry_s(refusal, exchange.job_type());
-    let response = refusal.response(epoch.no_capacity_status, retry_after_s);
+    let response = match exchange.is_grpc() {
+        true => refusal.grpc_response(epoch.no_capacity_status, retry_after_s),
+        false => refusal.response(epoch.no_capacity_status, retry_after_s),
+    };
     exchange.set_outcome(refusal.outcome());
     exchange.answered(response.status());
     exchange.passed_on(response.body().len());

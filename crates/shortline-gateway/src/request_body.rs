@@ -16,6 +16,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::errors::{NoModel, Refusal};
@@ -36,16 +37,35 @@ pub(crate) struct RequestBody {
     rest: Option<Incoming>,
     progress: Option<Arc<Progress>>,
     kept: Option<Arc<KeptBody>>,
+    /// Rings when nobody waits for the answer any more.
+    abandoned: Option<oneshot::Receiver<()>>,
+}
+
+/// Ends the sending of a body when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Abandon {
+    _rings: oneshot::Sender<()>,
+}
+
+/// Why a body does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    /// The client broke off.
+    #[error("the client broke off its request")]
+    Client(#[source] hyper::Error),
+    /// Nobody waits for the answer any more.
+    #[error("the request was abandoned")]
+    Abandoned,
 }
 
 impl RequestBody {
     pub(crate) fn new(rest: Incoming) -> Self {
-        Self { held: VecDeque::new(), rest: Some(rest), progress: None, kept: None }
+        Self { held: VecDeque::new(), rest: Some(rest), progress: None, kept: None, abandoned: None }
     }
 
     /// A body that is all here.
     pub(crate) fn of(held: impl IntoIterator<Item = Frame<Bytes>>) -> Self {
-        Self { held: held.into_iter().collect(), rest: None, progress: None, kept: None }
+        Self { held: held.into_iter().collect(), rest: None, progress: None, kept: None, abandoned: None }
     }
 
     /// Keeps a copy of what passes from now on, unless it is already clear that it is longer than `limit`.
@@ -70,8 +90,7 @@ impl RequestBody {
         let mut scan = ModelScan::new();
         let mut room = limit;
         loop {
-            let Some(rest) = &mut self.rest else { return Ok(Err(NoModel::Absent(scan.end()))) };
-            let frame = match tokio::time::timeout(idle, rest.frame()).await {
+            let frame = match tokio::time::timeout(idle, self.next()).await {
                 Err(_) => return Err(Refusal::ClientTimeout),
                 Ok(Some(Err(_))) => return Err(Refusal::BadRequest),
                 Ok(None) => return Ok(Err(NoModel::Absent(scan.end()))),
@@ -94,14 +113,49 @@ impl RequestBody {
         }
     }
 
+    async fn next(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+        self.rest.as_mut()?.frame().await
+    }
+
+    /// The same body once more, if all of it is held. The pieces are shared, not copied.
+    pub(crate) fn again(&self) -> Option<Self> {
+        if !self.has_all() {
+            return None;
+        }
+        let held: Vec<_> = self
+            .held
+            .iter()
+            .filter_map(|frame| match (frame.data_ref(), frame.trailers_ref()) {
+                (Some(data), _) => Some(Frame::data(data.clone())),
+                (None, Some(trailers)) => Some(Frame::trailers(trailers.clone())),
+                (None, None) => None,
+            })
+            .collect();
+        Some(Self::of(held))
+    }
+
+    /// What ends the sending of the body, if some of it is still to come.
+    pub(crate) fn abandon(&mut self) -> Option<Abandon> {
+        if self.has_all() {
+            return None;
+        }
+        let (rings, abandoned) = oneshot::channel();
+        self.abandoned = Some(abandoned);
+        Some(Abandon { _rings: rings })
+    }
+
+    /// Whether nothing is to come from the client.
+    fn has_all(&self) -> bool {
+        self.rest.as_ref().is_none_or(Body::is_end_stream)
+    }
+
     /// Throws the rest away, within bounds.
     pub(crate) async fn discard(&mut self) {
         self.held.clear();
-        let Some(rest) = &mut self.rest else { return };
         let rest = async {
             let mut read = 0;
             while read < DISCARD_BYTES
-                && let Some(Ok(frame)) = rest.frame().await
+                && let Some(Ok(frame)) = self.next().await
             {
                 read += frame.data_ref().map_or(0, Bytes::len);
             }
@@ -112,7 +166,7 @@ impl RequestBody {
 
     /// A view of how far the body is, if some of it is still to come from the client.
     pub(crate) fn watch(&mut self) -> Option<Arc<Progress>> {
-        if self.rest.as_ref().is_some_and(|rest| !rest.is_end_stream()) {
+        if !self.has_all() {
             self.progress = Some(Arc::new(Progress::new()));
         }
         self.progress.clone()
@@ -138,12 +192,19 @@ impl RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Broken;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         if let Some(frame) = self.held.pop_front() {
             self.keep_passing(Some(&frame));
             return Poll::Ready(Some(Ok(frame)));
+        }
+        if let Some(abandoned) = &mut self.abandoned
+            && Pin::new(abandoned).poll(cx).is_ready()
+        {
+            self.abandoned = None;
+            self.rest = None;
+            return Poll::Ready(Some(Err(Broken::Abandoned)));
         }
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
         let polled = Pin::new(&mut *rest).poll_frame(cx);
@@ -159,11 +220,11 @@ impl Body for RequestBody {
             Poll::Ready(None) => self.keep_passing(None),
             Poll::Ready(Some(Err(_))) | Poll::Pending => {}
         }
-        polled
+        polled.map_err(Broken::Client)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.rest.as_ref().is_none_or(Body::is_end_stream)
+        self.held.is_empty() && self.has_all()
     }
 
     fn size_hint(&self) -> SizeHint {

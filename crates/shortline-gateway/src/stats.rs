@@ -27,6 +27,8 @@ pub(crate) struct Stats {
     pub(crate) retries: RetryCounts,
     /// Client connections that are open.
     pub(crate) connections: AtomicU64,
+    /// Connections of clients that had as many as they may.
+    pub(crate) turned_away: AtomicU64,
     /// Requests that have arrived and not ended.
     pub(crate) running: AtomicU64,
 }
@@ -59,6 +61,7 @@ impl Stats {
             waiting_s: Histogram::from_milliseconds(),
             retries: RetryCounts::default(),
             connections: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
             running: AtomicU64::new(0),
         }
     }

@@ -11,6 +11,7 @@ use shortline_core::policy::PolicySpec;
 use crate::epoch::Epoch;
 use crate::fleet_server::Server;
 use crate::stats::JobTypeRecord;
+use crate::upstream::Endpoint;
 
 pub(crate) fn server_type(name: &str, rate: f64) -> ServerTypeParts {
     ServerTypeParts { name: name.into(), speed: Speed::Rate(rate), slots: 1 }
@@ -46,7 +47,9 @@ pub(crate) fn fleet(
 /// A fleet in service by jfsq, its servers at addresses where nobody is.
 pub(crate) fn epoch(parts: FleetParts) -> Epoch {
     let fleet = Arc::new(Fleet::new(parts).expect("a valid fleet"));
-    let nowhere = vec![Address { https: false, host: "127.0.0.1".into(), port: 1 }; fleet.server_count()];
-    let server = |name: &str, address: &Address| Arc::new(Server::new(name, address));
+    let tls = || panic!("an http address needs no TLS");
+    let endpoint = Endpoint::new(&Address::new(false, "127.0.0.1", 1), tls).unwrap();
+    let nowhere = vec![endpoint; fleet.server_count()];
+    let server = |name: &str, endpoint: &Endpoint| Arc::new(Server::new(name, endpoint));
     Epoch::new(fleet, PolicySpec::Jfsq, &nowhere, server, |name| Arc::new(JobTypeRecord::new(name)))
 }

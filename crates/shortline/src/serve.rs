@@ -86,6 +86,7 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
         seed: args.seed,
         time_scale,
         bound: Some(bounds::for_gateway(time_scale)),
+        folder: fleet_file::folder(&args.fleet),
         ..Options::new(Arc::clone(&fleet))
     };
     let gateway = Arc::new(Gateway::new(options).map_err(Failure::usage)?);
@@ -110,7 +111,7 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
 }
 
 fn plain_address(address: &SocketAddr) -> Address {
-    Address { https: false, host: address.ip().to_string(), port: address.port() }
+    Address::new(false, address.ip().to_string(), address.port())
 }
 
 fn listen(option: &str, address: &str) -> Result<TcpListener, Failure> {

@@ -115,7 +115,8 @@ fn a_gateway_that_cannot_work_says_what_is_missing() {
         start(Options { addresses, ..Options::new(fleet.clone()) }),
         StartError::AddressCount { given: 0, servers: 1 }
     ));
-    let https = shortline_core::fleet::settings::Address { https: true, host: "h".into(), port: 443 };
+    let mut https = shortline_core::fleet::settings::Address::new(true, "h", 443);
+    https.tls_name = Some("no name".into());
     let error = start(Options { addresses: Some(vec![https]), ..Options::new(fleet) });
-    assert!(error.to_string().contains("https://h:443"), "{error}");
+    assert!(error.to_string().contains("https://h:443: `no name` is no name for TLS"), "{error}");
 }

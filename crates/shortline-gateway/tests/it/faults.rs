@@ -489,12 +489,13 @@ async fn a_client_that_stops_reading_is_let_go_after_idle_s() {
 }
 
 #[tokio::test]
-async fn half_a_request_head_holds_a_connection_for_idle_s_only() {
+async fn half_a_request_head_holds_a_connection_for_header_s_only() {
     let backend = Backend::replying("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-    let running = one_at(backend.address, |s| s.timeouts.idle_s = 0.3).await;
+    let running = one_at(backend.address, |s| s.timeouts.header_s = 0.3).await;
     let mut peer = Peer::connect(running.address).await;
     peer.send("GET / HTTP/1.1\r\nx-job-type: m\r\nx-never-").await;
     let began = Instant::now();
+    assert_eq!(peer.answer().await.error_code(), "client_timeout");
     assert!(peer.is_closed().await);
     assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
     running.stop().await;

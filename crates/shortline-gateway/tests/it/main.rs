@@ -9,14 +9,19 @@ mod emulate;
 mod faults;
 mod health;
 mod http;
+mod http2;
 mod job_types;
 #[cfg(feature = "lab")]
 mod lab;
+mod limits;
 mod lines;
 #[cfg(feature = "lab")]
 mod replay;
 mod retries;
 mod routing;
 mod shutdown;
+mod smuggling;
 mod streaming;
 mod support;
+mod tls;
+mod tunnel;

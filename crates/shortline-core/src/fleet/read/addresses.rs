@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use super::super::document::{Node, Span, Value};
 use super::super::settings::Address;
 use super::collect::{Faults, Read};
-use super::section::{string, wrong_type};
+use super::section::{At, string, wrong_type};
 use super::words::{counted, quoted};
 
 const FORMS: &str = "write host:port as 10.0.0.7:8000 or [::1]:8000, or a port range as 10.0.0.7:8000-8003; http:// or \
@@ -48,6 +48,18 @@ fn expanded(faults: &Faults<'_>, node: &Node<'_>) -> Read<Vec<(Address, Span)>> 
     let (address, ports) = parse(written)
         .map_err(|why| faults.at(&node.span, format!("the address {} {why}", quoted(written))).help(FORMS).report())?;
     Ok(ports.map(|port| (Address { port, ..address.clone() }, node.span.clone())).collect())
+}
+
+/// `tls_name`: a host name or an IP address.
+pub(super) fn tls_name(faults: &Faults<'_>, name: Option<At<&str>>) -> Read<Option<String>> {
+    let Some(At { value, place }) = name else { return Ok(None) };
+    match check_host(value, value.parse::<Ipv6Addr>().is_ok()) {
+        Ok(()) => Ok(Some(value.to_owned())),
+        Err(_) => {
+            let message = format!("`tls_name` is {}, which is no host name", quoted(value));
+            Err(faults.at(&place, message).help("write it without scheme and port").report())
+        }
+    }
 }
 
 fn counted_addresses(count: usize) -> String {
@@ -98,7 +110,7 @@ fn parse(written: &str) -> Result<(Address, RangeInclusive<u16>), &'static str> 
     if first > last {
         return Err("has a port range that runs backwards");
     }
-    Ok((Address { https, host: host.to_owned(), port: first }, first..=last))
+    Ok((Address::new(https, host, first), first..=last))
 }
 
 fn port(written: &str) -> Result<u16, &'static str> {

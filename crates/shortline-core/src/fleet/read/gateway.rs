@@ -1,6 +1,7 @@
 //! `[gateway]` and `[[route]]`: how requests become jobs.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use super::super::document::{Node, Span, Value};
 use super::super::settings::{Gateway, JobTypeSource, Route, RouteMatch};
@@ -16,6 +17,10 @@ const SOURCES: [(&str, JobTypeSource); 4] = [
     ("host", JobTypeSource::Host),
 ];
 
+/// Limits on heads: enough for the smallest client, and what the HTTP library takes.
+const HEADER_BYTES: RangeInclusive<u64> = 1024..=262_144;
+const HEADERS: RangeInclusive<u64> = 10..=10_000;
+
 /// `[gateway]`.
 pub(super) fn gateway(root: &mut Section<'_, '_>) -> Read<Gateway> {
     let default = Gateway::default();
@@ -26,13 +31,23 @@ pub(super) fn gateway(root: &mut Section<'_, '_>) -> Read<Gateway> {
         section.node("body_scan_limit").map(|node| bytes(faults, "body_scan_limit", node)).transpose();
     let no_capacity_status = status(&mut section);
     let served_by = section.boolean("served_by");
+    let max_header_bytes = section.integer("max_header_bytes", HEADER_BYTES);
+    let max_headers = section.integer("max_headers", HEADERS);
+    let connections_per_client = section.integer32("connections_per_client", 1);
     section.finish();
     Ok(Gateway {
         job_type_from: job_type_from?.unwrap_or(default.job_type_from),
         body_scan_limit: body_scan_limit?.unwrap_or(default.body_scan_limit),
         no_capacity_status: value_or(no_capacity_status, default.no_capacity_status)?,
         served_by: value_or(served_by, default.served_by)?,
+        max_header_bytes: within32(max_header_bytes, default.max_header_bytes)?,
+        max_headers: within32(max_headers, default.max_headers)?,
+        connections_per_client: connections_per_client?.map(|at| at.value),
     })
+}
+
+fn within32(field: Field<u64>, default: u32) -> Read<u32> {
+    value_or(field, default.into()).map(|value| u32::try_from(value).expect("the range ends within 32 bits"))
 }
 
 fn sources(faults: &Faults<'_>, node: &Node<'_>) -> Read<Vec<JobTypeSource>> {

@@ -200,6 +200,7 @@ fn settings(
     let retry = health::retry(root);
     let emulate = operation::emulate(root);
     let gateway = gateway::gateway(root);
+    let tls = operation::tls(root);
     let routes = gateway::routes(root, &job_types.names, &gateway);
     Ok(Settings {
         policy: defaults.policy.clone()?.map(|policy| policy.value),
@@ -214,6 +215,7 @@ fn settings(
         retry: retry?,
         emulate: emulate?,
         gateway: gateway?,
+        tls: tls?,
         routes: routes?,
     })
 }
