@@ -55,7 +55,7 @@ async fn failures_in_a_row_trip_a_server_and_a_good_probe_and_a_slow_start_bring
     let script = Script::new(BUSY);
     let backend = script.serve().await;
     let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address).settings(no_retries).settings(|s| {
-        s.health.open_s = 0.3;
+        s.health.open_s = 1.0;
     });
     let running = plan.serve("jfsq", 1).await;
     for _ in 0..5 {
@@ -65,7 +65,7 @@ async fn failures_in_a_row_trip_a_server_and_a_good_probe_and_a_slow_start_bring
     assert_eq!(health(&running, 0), "tripped");
     let answer = call(running.address, get("m")).await;
     assert_eq!((answer.status(), answer.error_code().as_str()), (503, "no_server_up"));
-    assert_eq!(answer.header("retry-after"), Some("1"), "what is left of 0.3 s, rounded up");
+    assert!(matches!(answer.header("retry-after"), Some("1" | "2")), "what is left of 0.8 to 1.2 s: {answer:?}");
     assert_eq!(backend.requests(), 5, "tripped, it gets nothing");
 
     // The probe fails: twice as long.
@@ -75,7 +75,7 @@ async fn failures_in_a_row_trip_a_server_and_a_good_probe_and_a_slow_start_bring
     assert_eq!((health(&running, 0), backend.requests()), ("tripped", 6));
     script.set(OK);
     eventually(|| health(&running, 0) == "probing").await;
-    assert!(tripped.elapsed() >= Duration::from_millis(480), "0.6 s less a fifth: {:?}", tripped.elapsed());
+    assert!(tripped.elapsed() >= Duration::from_millis(1550), "2 s less a fifth: {:?}", tripped.elapsed());
     assert_eq!(call(running.address, get("m")).await.status(), 200);
     assert_eq!(health(&running, 0), "slow-start");
     for _ in 0..2 + 4 + 8 {
@@ -219,7 +219,7 @@ async fn a_server_that_says_retry_after_is_left_alone_for_so_long() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
         assert_eq!(answer.header("x-served-by"), Some("s"));
-        assert!(refused > 5 && paused.elapsed() >= Duration::from_secs(1), "{refused} in {:?}", paused.elapsed());
+        assert!(refused > 0 && paused.elapsed() >= Duration::from_secs(1), "{refused} in {:?}", paused.elapsed());
         assert_eq!(backend.requests(), 2);
         running.stop().await;
     }
@@ -364,7 +364,7 @@ async fn a_server_that_lost_a_model_loses_that_job_type_only_and_is_asked_again_
     let plan = Plan::new(&[("a", &[0, 1]), ("b", &[0, 1])])
         .server("lost", 9.0, None, lost.address)
         .server("good", 1.0, None, good.address)
-        .settings(|settings| settings.health.model_lost_s = 0.3);
+        .settings(|settings| settings.health.model_lost_s = 1.0);
     let running = plan.serve("jfsq", 1).await;
     let since = Instant::now();
     for _ in 0..10 {
@@ -373,7 +373,7 @@ async fn a_server_that_lost_a_model_loses_that_job_type_only_and_is_asked_again_
         assert_eq!((answer.status(), answer.header("x-served-by")), (200, Some("good")));
         assert_eq!(call(running.address, get("b")).await.header("x-served-by"), Some("lost"));
     }
-    assert!(since.elapsed() < Duration::from_millis(300), "too slow a machine for this test: {:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(1), "too slow a machine for this test: {:?}", since.elapsed());
     assert_eq!(lost.requests(), 1 + 10, "asked once for `a`");
     let status = running.gateway.status();
     assert_eq!((&status.servers[0].lost, status.servers[0].health), (&vec!["a".to_owned()], "up"));
@@ -384,7 +384,7 @@ async fn a_server_that_lost_a_model_loses_that_job_type_only_and_is_asked_again_
     let again = Instant::now();
     has.store(true, SeqCst);
     eventually(|| running.gateway.status().servers[0].lost.is_empty()).await;
-    assert!(again.elapsed() >= Duration::from_millis(550), "{:?}", again.elapsed());
+    assert!(again.elapsed() >= Duration::from_millis(1950), "{:?}", again.elapsed());
     assert_eq!(call(running.address, get("a")).await.header("x-served-by"), Some("lost"));
     running.stop().await;
 }

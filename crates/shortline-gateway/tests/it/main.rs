@@ -4,6 +4,7 @@
 
 mod access_log;
 mod admin;
+mod demands;
 #[cfg(feature = "lab")]
 mod emulate;
 mod faults;

@@ -226,19 +226,19 @@ async fn one_attempt_is_no_retry() {
 #[tokio::test]
 async fn the_time_for_the_first_byte_counts_from_the_first_attempt() {
     let first = Backend::scripted(|mut peer, _| async move {
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        tokio::time::sleep(Duration::from_millis(800)).await;
         peer.try_send(BUSY).await.ok()?;
         Some(peer)
     })
     .await;
     let second = Holding::start().await;
-    let plan = two(first.address, second.backend.address, |settings| settings.timeouts.first_byte_s = 0.6);
+    let plan = two(first.address, second.backend.address, |settings| settings.timeouts.first_byte_s = 1.2);
     let running = plan.serve("jfsq", 1).await;
     let began = Instant::now();
     let answer = call(running.address, get("m")).await;
     assert_eq!((answer.status(), answer.error_code().as_str()), (504, "upstream_timeout"));
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(590) && took < Duration::from_millis(950), "{took:?}, not 0.4 s and 0.6 s");
+    assert!(took >= Duration::from_millis(1190) && took < Duration::from_millis(1900), "{took:?}, not 0.8 s and 1.2 s");
     assert_eq!((retries(&running, "status").await, running.jobs()), (1, 0));
     running.trigger.end();
     running.ended().await;
