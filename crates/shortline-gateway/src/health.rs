@@ -174,7 +174,8 @@ impl Server {
         });
     }
 
-    /// Gives the server the cap that its breaker asks for, in a fleet that does not know of it yet.
+    /// Gives the server the cap that its breaker asks for, and takes away the models that it has lost, in a fleet that
+    /// does not know of it yet: for a server that comes (back) with an exchange of the fleet.
     pub(crate) fn apply_health(self: &Arc<Self>, dispatch: &Arc<Dispatch>) {
         let started = {
             let mut state = self.health().lock();
@@ -183,6 +184,7 @@ impl Server {
         if let Some((started, epoch)) = started {
             dispatch.deliver(started, &epoch);
         }
+        self.lost().names().iter().for_each(|job_type| dispatch.suspend(job_type, self.name(), true));
     }
 
     /// A job of this generation is about to leave. One that does not count as allowed takes its place with it.

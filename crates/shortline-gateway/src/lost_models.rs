@@ -34,6 +34,8 @@ pub(crate) struct LostModels {
 struct Lost {
     until: Instant,
     times: u32,
+    /// Whether it gets no requests; if not, the next one finds out.
+    away: bool,
 }
 
 impl LostModels {
@@ -42,24 +44,33 @@ impl LostModels {
         if self.count.load(Relaxed) == 0 {
             return None;
         }
-        let until = self.lock().get(job_type)?.until;
-        (until > now).then(|| until - now)
+        let lost = *self.lock().get(job_type)?;
+        lost.away.then(|| lost.until.saturating_duration_since(now))
     }
 
     /// Job types that are away, in the order of their names.
     pub(crate) fn names(&self) -> Vec<String> {
-        let now = Instant::now();
         let mut names: Vec<String> =
-            self.lock().iter().filter(|(_, lost)| lost.until > now).map(|(name, _)| name.to_string()).collect();
+            self.lock().iter().filter(|(_, lost)| lost.away).map(|(name, _)| name.to_string()).collect();
         names.sort_unstable();
         names
+    }
+
+    /// It gets requests for this job type again.
+    fn back(&self, job_type: &str) {
+        if let Some(lost) = self.lock().get_mut(job_type) {
+            lost.away = false;
+        }
     }
 
     /// The server has answered a request of this type well: it has the model.
     pub(crate) fn forget(&self, job_type: &str) {
         if self.count.load(Relaxed) > 0 {
             let mut lost = self.lock();
-            lost.remove(job_type);
+            // One that is away again was lost after this request was sent.
+            if lost.get(job_type).is_some_and(|lost| !lost.away) {
+                lost.remove(job_type);
+            }
             self.count.store(lost.len(), Relaxed);
         }
     }
@@ -68,12 +79,12 @@ impl LostModels {
     fn note(&self, job_type: &str, first_s: f64, now: Instant) -> Option<Instant> {
         let mut lost = self.lock();
         let times = match lost.get(job_type) {
-            Some(known) if known.until > now => return None,
+            Some(known) if known.away => return None,
             Some(known) => (known.times + 1).min(DOUBLINGS),
             None => 0,
         };
         let until = now + seconds(first_s * f64::from(1_u32 << times));
-        lost.insert(job_type.into(), Lost { until, times });
+        lost.insert(job_type.into(), Lost { until, times, away: true });
         self.count.store(lost.len(), Relaxed);
         Some(until)
     }
@@ -98,6 +109,7 @@ impl Server {
             if let Some(dispatch) = dispatch.upgrade() {
                 tracing::info!(server = server.name(), job_type, "the server is asked for the model again");
                 dispatch.suspend(&job_type, server.name(), false);
+                server.lost().back(&job_type);
             }
         });
     }
@@ -117,6 +129,7 @@ mod tests {
             assert_eq!(lost.back_in("m", now), Some(until - now));
             assert_eq!((lost.back_in("other", now), lost.names()), (None, vec!["m".to_owned()]));
             now = until;
+            lost.back("m");
             assert_eq!(lost.back_in("m", now), None);
         }
         lost.forget("m");

@@ -68,13 +68,16 @@ impl RequestBody {
         Self { held: held.into_iter().collect(), rest: None, progress: None, kept: None, abandoned: None }
     }
 
-    /// Keeps a copy of what passes from now on, unless it is already clear that it is longer than `limit`.
+    /// Keeps a copy of what is here and of what passes from now on, unless it is already clear that it is longer than
+    /// `limit`.
     pub(crate) fn keep(&mut self, limit: u64) -> Option<Arc<KeptBody>> {
         if self.size_hint().lower() > limit {
             return None;
         }
         let kept = KeptBody::new(limit);
-        if self.is_end_stream() {
+        if self.has_all() {
+            // Now, and not as it passes: it may have to pass twice (see `again`).
+            self.held.iter().for_each(|frame| kept.pass(frame));
             kept.end();
         } else {
             self.kept = Some(Arc::clone(&kept));

@@ -57,7 +57,8 @@ impl RetryBudget {
         let new = requests.saturating_sub(bucket.requests) as f64 * settings.budget + dt_s * settings.floor_per_s;
         let most = settings.floor_per_s * FLOOR_S + settings.budget * REQUESTS;
         *bucket = Bucket { tokens: (bucket.tokens + new).min(most), requests, at: now };
-        let has_one = bucket.tokens >= 1.0;
+        // Ten times a tenth is not quite one.
+        let has_one = bucket.tokens >= 1.0 - 1e-9;
         if has_one {
             bucket.tokens -= 1.0;
         }

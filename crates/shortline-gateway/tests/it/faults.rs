@@ -177,7 +177,7 @@ async fn a_server_that_refuses_connections_is_a_502() {
 }
 
 /// A port on which connecting hangs: its backlog is full and nobody accepts.
-fn hanging() -> (SocketAddr, impl Sized) {
+pub(crate) fn hanging() -> (SocketAddr, impl Sized) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
     socket.listen(1).unwrap();

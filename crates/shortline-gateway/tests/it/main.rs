@@ -4,9 +4,11 @@
 
 mod access_log;
 mod admin;
+mod demands;
 #[cfg(feature = "lab")]
 mod emulate;
 mod faults;
+mod health;
 mod http;
 mod http2;
 mod job_types;
@@ -16,6 +18,7 @@ mod limits;
 mod lines;
 #[cfg(feature = "lab")]
 mod replay;
+mod retries;
 mod routing;
 mod shutdown;
 mod smuggling;
