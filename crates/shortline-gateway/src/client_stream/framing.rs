@@ -193,6 +193,11 @@ impl Framing {
         self.state = if switched { State::Other } else { State::Head(Head::default()) };
     }
 
+    /// Whether nothing has come yet.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.state == State::First
+    }
+
     /// Whether more of a body is to come.
     pub(crate) fn is_in_body(&self) -> bool {
         matches!(self.state, State::Body(_) | State::Chunked(_))
@@ -233,14 +238,12 @@ impl Head {
 
     /// `method SP target SP HTTP/1.x`.
     fn request_line(&mut self, line: &[u8]) -> Result<(), Fault> {
-        let method = token(line);
-        if method == 0 || line.get(method) != Some(&b' ') || line[..method] == *REPLACED_METHOD.as_bytes() {
-            return Err(Fault::Malformed("the request line does not begin with a method and a blank"));
-        }
+        let method = memchr(b' ', line)
+            .filter(|&end| is_token(&line[..end]))
+            .filter(|&end| line[..end] != *REPLACED_METHOD.as_bytes());
+        let method = method.ok_or(Fault::Malformed("the request line does not begin with a method and a blank"))?;
         let (target, version) = match line[method + 1..].split_last_chunk::<9>() {
-            Some((target, version))
-                if !target.is_empty() && target.iter().all(|b| b.is_ascii_graphic() || *b >= 0x80) =>
-            {
+            Some((target, version)) if !target.is_empty() && all(target, |byte| (byte > b' ') & (byte != 0x7f)) => {
                 (target, version)
             }
             _ => return Err(Fault::Malformed("the request line is not `method target HTTP/1.1`")),
@@ -257,12 +260,10 @@ impl Head {
     }
 
     fn header(&mut self, line: &[u8]) -> Result<(), Fault> {
-        let name = token(line);
-        if name == 0 || line.get(name) != Some(&b':') {
-            return Err(Fault::Malformed("a header line does not begin with a name and a colon"));
-        }
+        let name = memchr(b':', line).filter(|&end| is_token(&line[..end]));
+        let name = name.ok_or(Fault::Malformed("a header line does not begin with a name and a colon"))?;
         let value = &line[name + 1..];
-        if !value.iter().all(|&byte| byte >= b' ' && byte != 0x7f || byte == b'\t') {
+        if !all(value, |byte| (byte >= b' ') & (byte != 0x7f) | (byte == b'\t')) {
             return Err(Fault::Malformed("a header's value has a control character"));
         }
         let is = |known: &[u8]| line[..name].eq_ignore_ascii_case(known);
@@ -366,10 +367,30 @@ pub(crate) const REPLACED: &[u8] = b"- / HTTP/1.1\r\nconnection: close\r\n\r\n";
 /// Its method.
 pub(crate) const REPLACED_METHOD: &str = "-";
 
-/// The length of the token (RFC 9110, 5.6.2) at the beginning.
-fn token(bytes: &[u8]) -> usize {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    bytes.iter().position(|&byte| !is_token(byte)).unwrap_or(bytes.len())
+/// Bytes of tokens (RFC 9110, 5.6.2).
+const TOKEN: [bool; 256] = {
+    let mut is_token = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        is_token[byte as usize] = byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let marks = b"!#$%&'*+-.^_`|~";
+    let mut i = 0;
+    while i < marks.len() {
+        is_token[marks[i] as usize] = true;
+        i += 1;
+    }
+    is_token
+};
+
+fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && all(bytes, |byte| TOKEN[usize::from(byte)])
+}
+
+/// As `Iterator::all`, but looks at all of them: without a branch per byte it takes many at once.
+fn all(bytes: &[u8], holds: impl Fn(u8) -> bool) -> bool {
+    bytes.iter().fold(true, |so_far, &byte| so_far & holds(byte))
 }
 
 fn has_token(value: &[u8], token: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 //! - **Reading**: [`framing`] follows the messages. A head is held back until it is whole and good; for one that is not,
 //!   a stand-in passes ([`framing::REPLACED`]), which is refused in words, and nothing after it. A body that goes
 //!   wrong fails.
-//! - **Slow heads**: a head has `header_s` from its first byte to its last.
+//! - **Slow heads**: a head has `header_s` from its first byte to its last, and `idle_s` to begin at all.
 //! - **Writing**: while the client takes nothing of an answer that is under way, its job stays at the server. After
 //!   `idle_s` of that the connection fails, and the job leaves.
 //! - **Closing** in the middle of a request, because it was answered early: what still comes is read and thrown away
@@ -52,7 +52,7 @@ pub(crate) struct ClientStream {
     held: Vec<u8>,
     good: usize,
     end: End,
-    /// Rings when a head has taken too long; made when the first one comes in pieces.
+    /// Rings when a head has taken too long, or the first one does not come; made when it is waited for.
     slow: Option<Pin<Box<Sleep>>>,
     /// Rings when the client has read nothing for too long; made when it first pauses.
     alarm: Option<Pin<Box<Sleep>>>,
@@ -146,6 +146,15 @@ impl ClientStream {
         Poll::Ready(Ok(true))
     }
 
+    /// Nothing comes: the end, if nothing ever did and the time is over. (Later the HTTP library watches over that.)
+    fn poll_silent(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.framing.is_untouched() {
+            return Poll::Pending;
+        }
+        let idle = self.limits.idle;
+        self.slow.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle))).as_mut().poll(cx).map(Ok)
+    }
+
     /// The outcome of a write, or a time-out if the client lets it wait for too long.
     fn in_time<T>(&mut self, write: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if write.is_ready() {
@@ -211,7 +220,10 @@ impl AsyncRead for ClientStream {
                 return Poll::Ready(Ok(()));
             }
             let before = buf.filled().len();
-            ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
+            if Pin::new(&mut this.stream).poll_read(cx, buf)?.is_pending() {
+                return this.poll_silent(cx);
+            }
+            this.slow = None;
             let came = &buf.filled()[before..];
             if came.is_empty() {
                 return Poll::Ready(Ok(()));

@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::smuggling::frame;
-use crate::support::{Backend, OK, Peer, Plan, Running, call, eventually, get};
+use crate::support::{Backend, OK, PATIENCE, Peer, Plan, Running, call, eventually, get};
 
 pub(crate) type Answer = Response<BoxBody<Bytes, Infallible>>;
 
@@ -68,6 +68,11 @@ impl H2Backend {
 
 pub(crate) fn text(text: impl Into<Bytes>) -> Answer {
     Response::new(Full::new(text.into()).boxed())
+}
+
+/// What does not come in time has hung.
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("a hang")
 }
 
 async fn one(address: SocketAddr) -> Running {
@@ -187,7 +192,7 @@ async fn what_a_server_that_goes_away_has_not_begun_is_sent_again_and_what_it_ha
     tokio::time::sleep(Duration::from_millis(50)).await;
     let others = [tokio::spawn(call(running.address, get("m"))), tokio::spawn(call(running.address, posted))];
     let (listener, stream) = server.await.unwrap();
-    let (next, _) = listener.accept().await.unwrap();
+    let (next, _) = in_time(listener.accept()).await.unwrap();
     let service = service_fn(|_| async { Ok::<_, Infallible>(text("again")) });
     tokio::spawn(
         hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(next), service),
@@ -252,7 +257,7 @@ async fn a_client_that_goes_away_resets_its_request_only() {
     eventually(|| backend.requests.load(SeqCst) == 2).await;
     drop(goes);
     eventually(|| running.jobs() == 1).await;
-    assert!(!ended.recv().await.unwrap(), "the server took half a body for a whole one");
+    assert!(!in_time(ended.recv()).await.unwrap(), "the server took half a body for a whole one");
     gate.add_permits(1);
     assert_eq!(stays.await.unwrap().status(), 200);
     assert_eq!(backend.connections(), 1);
@@ -277,7 +282,7 @@ async fn an_upload_ends_with_its_answer() {
     peer.send("POST / HTTP/1.1\r\nhost: a\r\nx-job-type: m\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n").await;
     assert_eq!(peer.answer().await.text(), "enough");
     assert_eq!(running.jobs(), 0);
-    assert!(!ended.recv().await.unwrap());
+    assert!(!in_time(ended.recv()).await.unwrap());
     running.stop().await;
 }
 

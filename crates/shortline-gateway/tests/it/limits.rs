@@ -69,6 +69,23 @@ async fn a_head_that_comes_too_slowly_is_refused_however_lively_it_drips() {
 }
 
 #[tokio::test]
+async fn a_connection_on_which_nothing_comes_closes_after_idle_s() {
+    let backend = Backend::replying(OK).await;
+    let running = one(&backend, |s| (s.timeouts.idle_s, s.timeouts.header_s) = (0.3, 0.3)).await;
+    for begins in ["", "PRI * HTTP/2.0\r\n"] {
+        let mut peer = Peer::connect(running.address).await;
+        peer.send(begins).await;
+        let began = std::time::Instant::now();
+        if !begins.is_empty() {
+            assert_eq!(peer.answer().await.error_code(), "client_timeout");
+        }
+        assert!(peer.is_closed().await, "{begins:?}");
+        assert!(began.elapsed() >= Duration::from_millis(200), "{begins:?}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_client_has_so_many_connections_and_those_beyond_are_told_so() {
     let backend = Backend::replying(OK).await;
     let running = one(&backend, |s| s.gateway.connections_per_client = Some(3)).await;

@@ -146,6 +146,45 @@ async fn good_requests_in_front_of_a_bad_one_are_answered() {
     running.stop().await;
 }
 
+/// What is held back and what passes at once come out as the same stream: a pipeline of all kinds of bodies, in pieces of
+/// 1 to 40 bytes (seed 7).
+#[tokio::test]
+async fn requests_in_any_pieces_arrive_as_they_were_sent() {
+    use rand::{Rng, SeedableRng};
+    let backend = Backend::echo().await;
+    let running = one(&backend).await;
+    let head = "POST / HTTP/1.1\r\nhost: a\r\nx-job-type: m\r\n";
+    let mut pipeline = String::new();
+    let mut expected = Vec::new();
+    for n in 0..30 {
+        let body = "\r\n0\r\n\r\nGET".repeat(n);
+        pipeline += &match n % 3 {
+            0 => format!("{head}content-length: {}\r\n\r\n{body}", body.len()),
+            1 => {
+                format!("{head}transfer-encoding: chunked\r\n\r\n{:x};x=y\r\n{body}\r\n0\r\nx-t: 1\r\n\r\n", body.len())
+            }
+            _ => get("m"),
+        };
+        expected.push(format!("body of {} bytes", if n % 3 == 2 { 0 } else { body.len() }));
+    }
+    let mut peer = Peer::connect(running.address).await;
+    let mut generator = shortline_core::random::Generator::seed_from_u64(7);
+    let mut rest = pipeline.as_bytes();
+    while !rest.is_empty() {
+        let (piece, more) = rest.split_at(rest.len().min(1 + (generator.next_u64() % 40) as usize));
+        peer.send(piece).await;
+        tokio::time::sleep(Duration::from_micros(200)).await;
+        rest = more;
+    }
+    for expected in expected {
+        let answer = peer.answer().await.text();
+        assert!(answer.ends_with(&expected), "{answer} instead of {expected}");
+    }
+    drop(peer);
+    running.settled().await;
+    running.stop().await;
+}
+
 /// A header of an HTTP/2 request, as a literal (RFC 7541, 6.2.2).
 fn literal(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
