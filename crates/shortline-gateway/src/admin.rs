@@ -8,6 +8,8 @@
 //! * `/status`: [`Status`](crate::Status) as JSON.
 //! * `/metrics`: Prometheus' OpenMetrics text.
 //! * `POST /servers/NAME/drain`, `down`, `up`: see [`operator`].
+//! * `POST /reload`, `PUT` and `DELETE /servers/NAME`: see [`reload`](crate::reload). They work on a thread of their own, so that
+//!   a large fleet keeps nothing else waiting.
 
 use std::convert::Infallible;
 use std::io;
@@ -30,9 +32,10 @@ use crate::errors::{ErrorBody, ErrorObject, json_response};
 use crate::gateway::Gateway;
 use crate::metrics;
 use crate::operator;
+use crate::orders;
 use crate::server::Listener;
 
-const PATHS: &str = "/status, /metrics, /healthz, /readyz, and POST /servers/NAME/drain, down or up";
+const PATHS: &str = "/status, /metrics, /healthz, /readyz, and POST /reload, PUT or DELETE /servers/NAME, POST /servers/NAME/drain, down or up";
 /// A client that sends no request for this long is let go.
 const IDLE: Duration = Duration::from_secs(30);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -91,9 +94,14 @@ async fn answer_all(listener: TcpListener, state: State) {
         let (stream, _) = clients.accept().await;
         let state = Arc::clone(&state);
         tokio::spawn(async move {
-            let service = service_fn(|request| {
-                let answer = answer(&state, &request);
-                async { Ok::<_, Infallible>(answer) }
+            let service = service_fn(|request: Request<Incoming>| {
+                let state = Arc::clone(&state);
+                async move {
+                    Ok::<_, Infallible>(match orders::of(request.method(), request.uri().path()) {
+                        Some(order) => order.carry_out(&state.0, request.into_body()).await.map(Full::new),
+                        None => answer(&state, &request),
+                    })
+                }
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use rand::{Rng, SeedableRng};
-use shortline_core::live::{Joined, Routed, ServerKey, StartedLive};
+use shortline_core::live::{Joined, Prepared, Routed, ServerKey, StartedLive};
 use shortline_core::policy::PolicyError;
 use shortline_core::random::Generator;
 use shortline_core::{Blocked, JobTypeId, LiveDispatcher, ServerId, Ticket};
@@ -169,6 +169,27 @@ impl Dispatch {
                 })
             }
         })
+    }
+
+    /// Puts another fleet into service, prepared from the one that is: counts, lines and caps go over by name. Returns the
+    /// number of exchanges so far. Waiting jobs whose line is no more are dismissed.
+    pub(crate) fn take_over(self: &Arc<Self>, prepared: Prepared<Delivery>, epoch: &Arc<Epoch>) -> u64 {
+        let (migrated, exchanges) = {
+            let live = &mut *self.lock();
+            let migrated = live.dispatcher.migrate(prepared);
+            live.epoch = Arc::clone(epoch);
+            self.epoch.store(Arc::clone(epoch));
+            (migrated, live.dispatcher.epoch())
+        };
+        self.deliver(migrated.started, epoch);
+        // Whoever waits for it learns by the drop of its sender.
+        drop(migrated.dropped);
+        exchanges
+    }
+
+    /// Exchanges of the fleet so far.
+    pub(crate) fn exchanges(&self) -> u64 {
+        self.lock().dispatcher.epoch()
     }
 
     /// A job has left its server. If that starts a job in line: its place, and the way to deliver it.

@@ -52,10 +52,13 @@ mod metrics;
 mod model_lost;
 mod model_scan;
 mod operator;
+mod orders;
 mod outcome;
 mod per_client;
 mod proxy;
+mod put_server;
 mod rates;
+mod reload;
 #[cfg(feature = "lab")]
 pub mod replay;
 mod request_body;
@@ -75,6 +78,8 @@ mod upstream;
 
 pub use descriptors::raise_descriptor_limit;
 pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};
+pub use put_server::PutServer;
+pub use reload::{CompleteFleet, ReadFleet, ReloadError, Reloaded};
 pub use server::Served;
 pub use shutdown::{Shutdown, Trigger, shutdown};
 pub use status::{JobTypeStatus, ServerStatus, Status};

@@ -15,6 +15,7 @@ mod names;
 mod read;
 pub mod settings;
 mod text;
+mod to_parts;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -273,6 +273,11 @@ impl Upstream {
         self.close_idle();
     }
 
+    /// Whether nothing is kept any more.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.lock().retired
+    }
+
     /// Closes the connections that were not used since the last call.
     pub(crate) fn sweep(&self) {
         let closed = {
