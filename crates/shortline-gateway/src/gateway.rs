@@ -54,7 +54,7 @@ pub struct Options {
     pub fleet: Arc<Fleet>,
     /// The policy; `None`: the fleet's, or `jfsq`.
     pub policy: Option<PolicySpec>,
-    /// Where the servers are, by [`ServerId`]; `None`: where the fleet says.
+    /// Where the servers are, by [`ServerId`](shortline_core::ServerId); `None`: where the fleet says.
     pub addresses: Option<Vec<Address>>,
     /// Real seconds per second of the fleet file: 1, unless the servers are emulated at another pace.
     pub time_scale: f64,
