@@ -185,7 +185,7 @@ impl Framing {
 
     /// Whether what follows depends on the answer to a request for another protocol.
     pub(crate) fn awaits_answer(&self) -> bool {
-        self.state == State::Asked
+        matches!(self.state, State::Asked)
     }
 
     /// The answer has come: whether the protocol was switched.
@@ -195,7 +195,7 @@ impl Framing {
 
     /// Whether nothing has come yet.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.state == State::First
+        matches!(self.state, State::First)
     }
 
     /// Whether more of a body is to come.

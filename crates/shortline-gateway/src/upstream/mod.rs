@@ -348,7 +348,7 @@ impl Upstream {
         let failure = shaken.as_ref().err().map(ToString::to_string);
         let mut last = self.tls_failure.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = failure.as_ref().filter(|&why| last.as_ref() != Some(why)) {
-            tracing::warn!(server = ?self.name, tls_name = ?tls.name, why, "TLS to a server failed");
+            tracing::warn!(server = ?self.name, tls_name = %tls.name.to_str(), why, "TLS to a server failed");
         }
         *last = failure;
         drop(last);
