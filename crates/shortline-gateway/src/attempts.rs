@@ -1,4 +1,4 @@
-//! Sending a request to its server, and to others as long as that is safe ([`retry`](crate::retry)).
+//! Sending a request to its server, and to others as long as that is safe ([`retry`]).
 //!
 //! What a server does is reported to its breaker here, as far as the head of its answer tells it; the rest of the
 //! answer is watched by `response_body`. A request that goes elsewhere gets its new place first and gives the old one

@@ -3,7 +3,7 @@
 //! A check is `GET path`; a status from 200 to 399 within `timeout_s` is good. The next one of the same server comes
 //! `interval_s` after it began, give or take a fifth, so that servers are not asked all at once. What results mean is
 //! the [`breaker`](crate::breaker)'s business. An exchange of the fleet ends the checks of the old one and keeps the
-//! schedule of the servers that stay.
+//! schedule of the servers that stay; what is known of the health of one that comes back holds in the new one, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +29,7 @@ const LOOK: Duration = Duration::from_millis(250);
 pub(crate) async fn keep_checking(gateway: Arc<Gateway>) {
     loop {
         let epoch = gateway.dispatch.epoch();
+        epoch.servers().iter().for_each(|server| server.apply_health(&gateway.dispatch));
         // Dropped, and so ended, when another fleet is in service.
         let mut checks = JoinSet::new();
         match &epoch.fleet.settings().health.checks {

@@ -276,6 +276,12 @@ impl Dispatch {
         }
     }
 
+    /// Whether a server of this name is in service and has a cap.
+    pub(crate) fn has_cap(&self, server: &str) -> bool {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_server(server).is_some_and(|server| dispatcher.cap(server).is_some())
+    }
+
     /// Jobs at a server; 0 if there is no server of this name.
     pub(crate) fn jobs(&self, server: &str) -> u32 {
         let Live { dispatcher, epoch, .. } = &*self.lock();

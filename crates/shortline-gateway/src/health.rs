@@ -175,11 +175,13 @@ impl Server {
     }
 
     /// Gives the server the cap that its breaker asks for, and takes away the models that it has lost, in a fleet that
-    /// does not know of it yet: for a server that comes (back) with an exchange of the fleet.
+    /// does not know of it yet: for a server that comes back with an exchange of the fleet. (Of those that stay the core
+    /// carries both over.)
     pub(crate) fn apply_health(self: &Arc<Self>, dispatch: &Arc<Dispatch>) {
         let started = {
             let mut state = self.health().lock();
-            if state.breaker.allowed() == Allowed::All { None } else { self.set_cap(dispatch, &mut state, true) }
+            let is_known = state.breaker.allowed() == Allowed::All || dispatch.has_cap(self.name());
+            if is_known { None } else { self.set_cap(dispatch, &mut state, true) }
         };
         if let Some((started, epoch)) = started {
             dispatch.deliver(started, &epoch);

@@ -9,6 +9,7 @@
 //!    (`in_flight`): a place at a server, or in line; whatever happens to the request, the guard's drop gives it back.
 //! 4. `headers` makes the request fit for the server, `upstream` sends it on a kept-alive connection (HTTP/1.1 or
 //!    HTTP/2, with TLS or without) and waits for the answer as long as `[timeouts]` allows.
+//!    `attempts` sends it to another server if that fails and is safe (`retry`, `retry_budget`, `kept_body`).
 //! 5. `response_body` passes the answer on as it comes and, with its last byte, gives back place and connection.
 //!    What cannot be served is refused (`errors`) with a complete JSON answer, or in gRPC's words (`grpc`). If the
 //!    server switches the protocol, both connections become a `tunnel`.
@@ -16,6 +17,9 @@
 //!
 //! What belongs to one fleet is an `epoch`; what is kept by name from one to the next is a `fleet_server` and the
 //! record of a job type (`stats`).
+//!
+//! How requests fare says how their server is: `breaker` is the state machine, `health` ties it to the dispatcher,
+//! `lost_models` the models a server has lost; `checks` ask it, `operator` has the last word.
 //!
 //! Beside the traffic, on a thread of its own, `admin` shows `status` and `metrics`.
 //!
