@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -196,7 +196,8 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] if fleet, policy and addresses do not make one.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let Options { fleet, policy, addresses, time_scale, seed, bound, folder, read, complete, connections } = options;
+        let Options { fleet, policy, addresses, time_scale, seed, bound, folder, read, complete, connections } =
+            options;
         let connections = connections.unwrap_or_else(descriptors::share).clamp(1, Semaphore::MAX_PERMITS);
         let retry_budget = RetryBudget::new(&fleet.settings().retry);
         let source = Source::new(read, complete, policy, by_name(&fleet, addresses)?, folder);
