@@ -326,6 +326,28 @@ impl Dispatch {
         Some(Snapshot { epoch, exchanges, servers, waiting, waiting_total })
     }
 
+    /// The job types that some server takes requests of, in the fleet file's order, and what their ids mean.
+    /// O(job types x degree) at worst.
+    pub(crate) fn served(&self) -> (Arc<Epoch>, Vec<JobTypeId>) {
+        loop {
+            let epoch = self.epoch();
+            if let Some(served) = self.served_in(&epoch) {
+                return (epoch, served);
+            }
+        }
+    }
+
+    /// The same; `None` if another fleet takes over meanwhile.
+    fn served_in(&self, epoch: &Arc<Epoch>) -> Option<Vec<JobTypeId>> {
+        let (mut served, job_types) = (Vec::new(), epoch.fleet.job_type_count());
+        for begin in (0..job_types).step_by(TURN) {
+            let live = self.lock_in(epoch)?;
+            let turn = (begin..(begin + TURN).min(job_types)).map(JobTypeId::new);
+            served.extend(turn.filter(|&job_type| live.dispatcher.has_server_up(job_type)));
+        }
+        Some(served)
+    }
+
     pub(crate) fn count_decision(&self, reason: Reason) {
         self.decisions[reason as usize].fetch_add(1, Relaxed);
     }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use shortline_core::Fleet;
@@ -171,6 +171,8 @@ pub struct Gateway {
     time_scale: f64,
     pub(crate) bound: Option<BoundFn>,
     pub(crate) started: Instant,
+    /// The same by the calendar, in seconds since 1970.
+    pub(crate) created_s: u64,
     pub(crate) draining: AtomicBool,
     /// Ends what still runs when the grace is over.
     pub(crate) cut_off: (Trigger, Shutdown),
@@ -196,7 +198,8 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] if fleet, policy and addresses do not make one.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let Options { fleet, policy, addresses, time_scale, seed, bound, folder, read, complete, connections } = options;
+        let Options { fleet, policy, addresses, time_scale, seed, bound, folder, read, complete, connections } =
+            options;
         let connections = connections.unwrap_or_else(descriptors::share).clamp(1, Semaphore::MAX_PERMITS);
         let retry_budget = RetryBudget::new(&fleet.settings().retry);
         let source = Source::new(read, complete, policy, by_name(&fleet, addresses)?, folder);
@@ -210,6 +213,7 @@ impl Gateway {
             time_scale,
             bound,
             started: Instant::now(),
+            created_s: UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
             draining: AtomicBool::new(false),
             cut_off: shutdown(),
             ticks: AtomicU32::new(0),

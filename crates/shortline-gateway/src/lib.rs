@@ -3,6 +3,7 @@
 //! The path of a request, file by file:
 //! 1. `server` accepts the connection (HTTP/1.1 or HTTP/2 without TLS) and hands each request to `proxy`. In front of
 //!    it `client_stream` lets nothing pass that could be read in two ways, or comes too slowly.
+//!    Who asks which `models` there are is answered without a server.
 //! 2. `job_type` finds what kind of job it is: header, path, the `model` member of a JSON body (`model_scan` reads
 //!    the body piece by piece, `request_body` holds the pieces), host.
 //! 3. `dispatch` asks the core's dispatcher, the one the simulator uses, under one mutex. The answer is a guard
@@ -55,6 +56,7 @@ mod lost_models;
 mod metrics;
 mod model_lost;
 mod model_scan;
+mod models;
 mod operator;
 mod orders;
 mod outcome;

@@ -63,7 +63,9 @@ impl Order {
 fn answer(result: &Result<Reloaded, ReloadError>) -> Response<Bytes> {
     match result {
         Ok(reloaded) => json_response(StatusCode::OK, reloaded),
-        Err(error @ ReloadError::NoSuchServer(_)) => refused(StatusCode::NOT_FOUND, "unknown_server", &error.to_string()),
+        Err(error @ ReloadError::NoSuchServer(_)) => {
+            refused(StatusCode::NOT_FOUND, "unknown_server", &error.to_string())
+        }
         Err(error) => refused(StatusCode::BAD_REQUEST, "bad_fleet", &error.to_string()),
     }
 }
@@ -81,7 +83,12 @@ mod tests {
         assert_eq!(of(&Method::POST, "/reload"), Some(Order::Reload));
         assert_eq!(of(&Method::PUT, "/servers/gpu%2D0"), Some(Order::Put("gpu-0".into())));
         assert_eq!(of(&Method::DELETE, "/servers/gpu-0"), Some(Order::Delete("gpu-0".into())));
-        let others = [(Method::GET, "/reload"), (Method::POST, "/servers/a/drain"), (Method::PUT, "/servers/"), (Method::GET, "/servers/a")];
+        let others = [
+            (Method::GET, "/reload"),
+            (Method::POST, "/servers/a/drain"),
+            (Method::PUT, "/servers/"),
+            (Method::GET, "/servers/a"),
+        ];
         for (method, path) in others {
             assert_eq!(of(&method, path), None, "{method} {path}");
         }

@@ -21,6 +21,8 @@ use crate::health::Report;
 use crate::in_flight::{Reason, Route, Waited};
 use crate::job_type::Named;
 use crate::link::Link;
+use crate::models;
+use crate::outcome::Outcome;
 use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
 use crate::tunnel::{Switch, Tunnel};
@@ -38,6 +40,10 @@ pub(crate) async fn handle(
     let epoch = gateway.dispatch.epoch();
     if let Some(refusal) = link.refusal(&head.method) {
         return Ok(refuse(&epoch, exchange, &refusal));
+    }
+    if let Some(models) = models::answer(&gateway, &epoch, &head) {
+        link.answer(models.status());
+        return Ok(list(exchange, models));
     }
     let switch = Switch::asked_for(&mut head, body.is_end_stream());
     let mut end = gateway.cut_off.1.clone();
@@ -166,6 +172,14 @@ fn switch_over(
     exchange.report(Report::EndedWell);
     link.set_tunnel(Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle });
     Response::from_parts(head, ResponseBody::Own(Bytes::new()))
+}
+
+/// The gateway knows the answer itself.
+fn list(mut exchange: Exchange, models: Response<Bytes>) -> Response<ResponseBody> {
+    exchange.set_outcome(Outcome::Models);
+    exchange.answered(models.status());
+    exchange.passed_on(models.body().len());
+    models.map(ResponseBody::Own)
 }
 
 /// The gateway's own answer.

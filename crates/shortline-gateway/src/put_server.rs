@@ -85,7 +85,11 @@ pub(crate) fn with_server(fleet: &Fleet, server: &PutServer) -> Result<Fleet, Re
     let server_type = parts.server_types.iter().position(|known| known.name == server.server_type);
     let server_type = server_type.ok_or_else(|| {
         let known: Vec<&str> = parts.server_types.iter().map(|known| known.name.as_str()).collect();
-        refused(format!("has type `{}`, which the fleet does not have; its types are {}", server.server_type, known.join(", ")))
+        refused(format!(
+            "has type `{}`, which the fleet does not have; its types are {}",
+            server.server_type,
+            known.join(", ")
+        ))
     })?;
     let new = u32::try_from(parts.servers.len()).expect("a fleet has fewer than 2^32 servers");
     let mut held = vec![false; rows.len()];

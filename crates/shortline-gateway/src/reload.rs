@@ -203,7 +203,8 @@ impl Gateway {
         };
         let before = self.dispatch.epoch();
         let next = source.epoch(fleet, Some(&before))?;
-        let prepared = LiveDispatcher::<Delivery>::prepare(&before.fleet, Arc::clone(&next.epoch.fleet), next.epoch.policy)?;
+        let prepared =
+            LiveDispatcher::<Delivery>::prepare(&before.fleet, Arc::clone(&next.epoch.fleet), next.epoch.policy)?;
         // From here on nothing fails.
         for (server, endpoint) in next.epoch.servers().iter().zip(&next.endpoints) {
             server.move_to(endpoint);

@@ -244,6 +244,8 @@ pub struct Gateway {
     pub no_capacity_status: u16,
     /// Whether answers name the server in `x-served-by`.
     pub served_by: bool,
+    /// Whether `/v1/models` lists the job types that have a server up.
+    pub models: bool,
     /// Most bytes of a request's head.
     pub max_header_bytes: u32,
     /// Most header lines of a request.
@@ -260,6 +262,7 @@ impl Default for Gateway {
             body_scan_limit: 8 << 20,
             no_capacity_status: 503,
             served_by: true,
+            models: true,
             max_header_bytes: 64 << 10,
             max_headers: 100,
             connections_per_client: None,
