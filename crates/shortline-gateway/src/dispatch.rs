@@ -132,9 +132,11 @@ impl Dispatch {
     fn route_in(self: &Arc<Self>, epoch: &Arc<Epoch>, job_type: JobTypeId) -> Option<Route> {
         let began = Instant::now();
         let mut receiver = None;
+        let held;
         let decision = {
             let Live { dispatcher, rng, .. } = &mut *self.lock_in(epoch)?;
-            if epoch.waits && !dispatcher.has_server_up(job_type) {
+            held = epoch.waits && !dispatcher.has_server_up(job_type);
+            if held && epoch.limits.hold.is_none() {
                 Routed::Blocked(Blocked::NoServerUp)
             } else {
                 let wait = || {
@@ -153,7 +155,9 @@ impl Dispatch {
                 Route::Placed(InFlight::new(self, Arc::clone(epoch.server(server)), key), reason)
             }
             Routed::Waiting(ticket) => {
-                Route::InLine(InLine::new(self, ticket, receiver.expect("a job that waits has a way to be told")))
+                let started = receiver.expect("a job that waits has a way to be told");
+                let held_for = held.then(|| Arc::clone(epoch.job_type(job_type)));
+                Route::InLine(InLine::new(self, ticket, started, held_for))
             }
             Routed::Blocked(blocked) => {
                 self.count_decision(Reason::Blocked);
@@ -280,6 +284,12 @@ impl Dispatch {
     pub(crate) fn has_cap(&self, server: &str) -> bool {
         let Live { dispatcher, epoch, .. } = &*self.lock();
         epoch.fleet.find_server(server).is_some_and(|server| dispatcher.cap(server).is_some())
+    }
+
+    /// Whether some server takes requests of the job type of this name.
+    pub(crate) fn has_server_up(&self, job_type: &str) -> bool {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_job_type(job_type).is_some_and(|job_type| dispatcher.has_server_up(job_type))
     }
 
     /// Jobs at a server; 0 if there is no server of this name.

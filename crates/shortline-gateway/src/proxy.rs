@@ -110,9 +110,10 @@ async fn place(
     let (place, reason) = loop {
         match exchange.gateway.dispatch.route(epoch, job_type) {
             Route::Placed(place, reason) => break (place, reason),
-            Route::InLine(line) => match line.place(epoch.limits.queue).await {
+            Route::InLine(line) => match line.place(&epoch.limits).await {
                 Waited::Placed(place) => break (place, Reason::Waited),
                 Waited::TooLong => return Err(Refusal::QueueTimeout),
+                Waited::NoServerUp => return Err(Refusal::NoServerUp),
                 // The next fleet is asked.
                 Waited::Dismissed => {}
             },

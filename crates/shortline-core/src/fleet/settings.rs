@@ -13,13 +13,16 @@ pub enum Overflow {
     Wait,
 }
 
-/// `[fleet]` `queue_size` and `queue_timeout_s`: the lines in front, used with [`Overflow::Wait`].
+/// `[fleet]` `queue_size`, `queue_timeout_s` and `hold_s`: the lines in front, used with [`Overflow::Wait`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LineSettings {
     /// Longest line per job type; `None` = unbounded (the default).
     pub size: Option<u32>,
     /// Longest wait in line, in seconds; `None` = no limit (the default).
     pub timeout_s: Option<f64>,
+    /// Longest wait in line, in seconds, for the first server of the job type to be up; `None` = such jobs do not wait (the
+    /// default). For `serve` only.
+    pub hold_s: Option<f64>,
 }
 
 /// `[service] distribution`: the law of job sizes, scaled to each job type's mean size.
