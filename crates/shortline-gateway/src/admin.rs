@@ -1,10 +1,11 @@
-//! The admin address: `/status`, `/metrics`, `/healthz`, `/readyz`.
+//! The admin address: `/`, `/status`, `/metrics`, `/healthz`, `/readyz`.
 //!
 //! It has a thread and a runtime of its own, so that it answers while the traffic keeps everything else busy. The same
 //! thread measures the rates.
 //!
 //! * `/healthz`: 200 as long as the process lives.
 //! * `/readyz`: 200, and 503 from the moment the gateway is told to stop.
+//! * `/`: the same as `/status` for people, see [`dashboard`].
 //! * `/status`: [`Status`](crate::Status) as JSON.
 //! * `/metrics`: Prometheus' OpenMetrics text.
 //! * `POST /servers/NAME/drain`, `down`, `up`: see [`operator`].
@@ -15,6 +16,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener as StdListener;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,6 +30,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+use crate::dashboard;
 use crate::errors::{ErrorBody, ErrorObject, json_response};
 use crate::gateway::Gateway;
 use crate::metrics;
@@ -35,7 +38,7 @@ use crate::operator;
 use crate::orders;
 use crate::server::Listener;
 
-const PATHS: &str = "/status, /metrics, /healthz, /readyz, and POST /reload, PUT or DELETE /servers/NAME, POST /servers/NAME/drain, down or up";
+const PATHS: &str = "/, /status, /metrics, /healthz, /readyz, and POST /reload, PUT or DELETE /servers/NAME, POST /servers/NAME/drain, down or up";
 /// A client that sends no request for this long is let go.
 const IDLE: Duration = Duration::from_secs(30);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -123,6 +126,11 @@ fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         return error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "the admin address answers GET only");
     }
     match request.uri().path() {
+        "/" => {
+            let (fleet, is_valid) = (gateway.fleet(), gateway.reloads.valid.load(Relaxed));
+            let page = dashboard::page(fleet.name(), &gateway.status(), is_valid, gateway.is_ready());
+            respond(StatusCode::OK, "text/html; charset=utf-8", page)
+        }
         "/healthz" => text(StatusCode::OK, "ok\n"),
         "/readyz" if gateway.is_ready() => text(StatusCode::OK, "ready\n"),
         "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),

@@ -22,7 +22,7 @@
 //! How requests fare says how their server is: `breaker` is the state machine, `health` ties it to the dispatcher,
 //! `lost_models` the models a server has lost; `checks` ask it, `operator` has the last word.
 //!
-//! Beside the traffic, on a thread of its own, `admin` shows `status` and `metrics`.
+//! Beside the traffic, on a thread of its own, `admin` shows `status`, `metrics` and, for people, the `dashboard`.
 //!
 //! Behind the feature `lab`: `emulate` plays a fleet's servers, `replay` sends open-loop traffic, `trace` reads
 //! recorded requests.
@@ -35,6 +35,7 @@ mod attempts;
 mod breaker;
 mod checks;
 mod client_stream;
+mod dashboard;
 mod descriptors;
 mod dispatch;
 #[cfg(feature = "lab")]

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Where requests come in
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
     listen: String,
-    /// Where /status, /metrics, /healthz and /readyz are, and POST /servers/NAME/drain, down and up
+    /// Where the dashboard (/), /status, /metrics, /healthz and /readyz are, and POST /servers/NAME/drain, down and up
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8081")]
     admin: String,
     /// Seconds that running requests have to finish after SIGTERM

@@ -120,3 +120,25 @@ fn a_gateway_that_cannot_work_says_what_is_missing() {
     let error = start(Options { addresses: Some(vec![https]), ..Options::new(fleet) });
     assert!(error.to_string().contains("https://h:443: `no name` is no name for TLS"), "{error}");
 }
+
+#[tokio::test]
+async fn the_dashboard_shows_servers_and_job_types_and_loads_nothing() {
+    let holding = Holding::start().await;
+    let plan = Plan::new(&[("a model", &[0])]).server("gpu <1>", 1.0, Some(4), holding.backend.address);
+    let running = plan.serve("jfsq", 1).await;
+    let mut peer = Peer::connect(running.address).await;
+    peer.send(get("a model")).await;
+    eventually(|| running.jobs() == 1).await;
+    assert!(running.gateway.set_up("gpu <1>", false));
+    let answer = call(running.admin, page("/")).await;
+    assert_eq!((answer.status(), answer.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    let text = answer.text();
+    assert!(text.contains("gpu &lt;1&gt;") && text.contains("a model") && text.contains("0 of 1"), "{text}");
+    assert!(text.contains("http-equiv=\"refresh\"") && !text.contains("<script") && !text.contains("src="), "{text}");
+    assert!(running.gateway.set_up("gpu <1>", true));
+    holding.answer_one();
+    assert_eq!(peer.answer().await.text(), "ok");
+    drop(peer);
+    running.settled().await;
+    running.stop().await;
+}
