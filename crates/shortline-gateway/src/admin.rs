@@ -7,6 +7,7 @@
 //! * `/readyz`: 200, and 503 from the moment the gateway is told to stop.
 //! * `/`: the same as `/status` for people, see [`dashboard`].
 //! * `/status`: [`Status`](crate::Status) as JSON.
+//! * `/fleet`: the fleet file with what was measured, see [`fleet_page`].
 //! * `/metrics`: Prometheus' OpenMetrics text.
 //! * `POST /servers/NAME/drain`, `down`, `up`: see [`operator`].
 //! * `POST /reload`, `PUT` and `DELETE /servers/NAME`: see [`reload`](crate::reload). They work on a thread of their own, so that
@@ -32,13 +33,14 @@ use tokio::sync::oneshot;
 
 use crate::dashboard;
 use crate::errors::{ErrorBody, ErrorObject, json_response};
+use crate::fleet_page;
 use crate::gateway::Gateway;
 use crate::metrics;
 use crate::operator;
 use crate::orders;
 use crate::server::Listener;
 
-const PATHS: &str = "/, /status, /metrics, /healthz, /readyz, and POST /reload, PUT or DELETE /servers/NAME, POST /servers/NAME/drain, down or up";
+const PATHS: &str = "/, /status, /fleet, /metrics, /healthz, /readyz, and POST /reload, PUT or DELETE /servers/NAME, POST /servers/NAME/drain, down or up";
 /// A client that sends no request for this long is let go.
 const IDLE: Duration = Duration::from_secs(30);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -102,6 +104,7 @@ async fn answer_all(listener: TcpListener, state: State) {
                 async move {
                     Ok::<_, Infallible>(match orders::of(request.method(), request.uri().path()) {
                         Some(order) => order.carry_out(&state.0, request.into_body()).await.map(Full::new),
+                        None if request.uri().path() == "/fleet" && is_read(request.method()) => fleet(&state).await,
                         None => answer(&state, &request),
                     })
                 }
@@ -117,12 +120,25 @@ async fn answer_all(listener: TcpListener, state: State) {
     }
 }
 
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// On a thread of its own: a large fleet has a long file.
+async fn fleet(state: &State) -> Response<Full<Bytes>> {
+    let gateway = Arc::clone(&state.0);
+    match tokio::task::spawn_blocking(move || fleet_page::page(&gateway)).await {
+        Ok(file) => respond(StatusCode::OK, "application/toml; charset=utf-8", file),
+        Err(panic) => error(StatusCode::INTERNAL_SERVER_ERROR, "fleet", &panic.to_string()),
+    }
+}
+
 fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let (gateway, registry) = &**state;
     if let Some((server, word)) = operator::order(request.uri().path()) {
         return operator::answer(gateway, request.method(), &server, word).map(Full::new);
     }
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+    if !is_read(request.method()) {
         return error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "the admin address answers GET only");
     }
     match request.uri().path() {

@@ -168,7 +168,7 @@ pub struct Gateway {
     pub(crate) source: Mutex<Source>,
     pub(crate) reloads: Reloads,
     /// Real seconds per second of the fleet file.
-    time_scale: f64,
+    pub(crate) time_scale: f64,
     pub(crate) bound: Option<BoundFn>,
     pub(crate) started: Instant,
     /// The same by the calendar, in seconds since 1970.

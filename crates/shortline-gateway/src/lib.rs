@@ -43,6 +43,7 @@ pub mod emulate;
 mod epoch;
 mod errors;
 mod exchange;
+mod fleet_page;
 mod fleet_server;
 mod gateway;
 mod grpc;

@@ -226,6 +226,7 @@ job_type_from = ["host", "header"]
 body_scan_limit = "2 MiB"
 no_capacity_status = 429
 served_by = false
+models = false
 max_header_bytes = 2000
 max_headers = 20
 connections_per_client = 7
@@ -242,6 +243,7 @@ job_type = "M1"
         body_scan_limit: 2 << 20,
         no_capacity_status: 429,
         served_by: false,
+        models: false,
         max_header_bytes: 2000,
         max_headers: 20,
         connections_per_client: Some(7),
