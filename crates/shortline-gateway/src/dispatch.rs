@@ -132,9 +132,11 @@ impl Dispatch {
     fn route_in(self: &Arc<Self>, epoch: &Arc<Epoch>, job_type: JobTypeId) -> Option<Route> {
         let began = Instant::now();
         let mut receiver = None;
+        let held;
         let decision = {
             let Live { dispatcher, rng, .. } = &mut *self.lock_in(epoch)?;
-            if epoch.waits && !dispatcher.has_server_up(job_type) {
+            held = epoch.waits && !dispatcher.has_server_up(job_type);
+            if held && epoch.limits.hold.is_none() {
                 Routed::Blocked(Blocked::NoServerUp)
             } else {
                 let wait = || {
@@ -153,7 +155,9 @@ impl Dispatch {
                 Route::Placed(InFlight::new(self, Arc::clone(epoch.server(server)), key), reason)
             }
             Routed::Waiting(ticket) => {
-                Route::InLine(InLine::new(self, ticket, receiver.expect("a job that waits has a way to be told")))
+                let started = receiver.expect("a job that waits has a way to be told");
+                let held_for = held.then(|| Arc::clone(epoch.job_type(job_type)));
+                Route::InLine(InLine::new(self, ticket, started, held_for))
             }
             Routed::Blocked(blocked) => {
                 self.count_decision(Reason::Blocked);
@@ -282,6 +286,12 @@ impl Dispatch {
         epoch.fleet.find_server(server).is_some_and(|server| dispatcher.cap(server).is_some())
     }
 
+    /// Whether some server takes requests of the job type of this name.
+    pub(crate) fn has_server_up(&self, job_type: &str) -> bool {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_job_type(job_type).is_some_and(|job_type| dispatcher.has_server_up(job_type))
+    }
+
     /// Jobs at a server; 0 if there is no server of this name.
     pub(crate) fn jobs(&self, server: &str) -> u32 {
         let Live { dispatcher, epoch, .. } = &*self.lock();
@@ -324,6 +334,28 @@ impl Dispatch {
             (live.dispatcher.epoch(), live.dispatcher.waiting_total())
         };
         Some(Snapshot { epoch, exchanges, servers, waiting, waiting_total })
+    }
+
+    /// The job types that some server takes requests of, in the fleet file's order, and what their ids mean.
+    /// O(job types x degree) at worst.
+    pub(crate) fn served(&self) -> (Arc<Epoch>, Vec<JobTypeId>) {
+        loop {
+            let epoch = self.epoch();
+            if let Some(served) = self.served_in(&epoch) {
+                return (epoch, served);
+            }
+        }
+    }
+
+    /// The same; `None` if another fleet takes over meanwhile.
+    fn served_in(&self, epoch: &Arc<Epoch>) -> Option<Vec<JobTypeId>> {
+        let (mut served, job_types) = (Vec::new(), epoch.fleet.job_type_count());
+        for begin in (0..job_types).step_by(TURN) {
+            let live = self.lock_in(epoch)?;
+            let turn = (begin..(begin + TURN).min(job_types)).map(JobTypeId::new);
+            served.extend(turn.filter(|&job_type| live.dispatcher.has_server_up(job_type)));
+        }
+        Some(served)
     }
 
     pub(crate) fn count_decision(&self, reason: Reason) {

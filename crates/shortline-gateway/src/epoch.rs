@@ -51,6 +51,8 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
     /// Longest wait in line.
     pub(crate) queue: Duration,
+    /// Longest wait for the first server of a job type to be up; `None`: no wait.
+    pub(crate) hold: Option<Duration>,
     /// On what clients send.
     pub(crate) client: ClientLimits,
     /// Most connections from one client address.
@@ -67,6 +69,7 @@ impl Limits {
             first_byte: seconds(timeouts.first_byte_s),
             idle: seconds(timeouts.idle_s),
             queue: lines.timeout_s.map_or(QUEUE_TIMEOUT, seconds),
+            hold: lines.hold_s.map(seconds),
             client: ClientLimits {
                 head: HeadLimits { bytes: gateway.max_header_bytes as usize, lines: gateway.max_headers as usize },
                 header: seconds(timeouts.header_s),

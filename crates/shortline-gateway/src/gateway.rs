@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use shortline_core::Fleet;
@@ -168,9 +168,11 @@ pub struct Gateway {
     pub(crate) source: Mutex<Source>,
     pub(crate) reloads: Reloads,
     /// Real seconds per second of the fleet file.
-    time_scale: f64,
+    pub(crate) time_scale: f64,
     pub(crate) bound: Option<BoundFn>,
     pub(crate) started: Instant,
+    /// The same by the calendar, in seconds since 1970.
+    pub(crate) created_s: u64,
     pub(crate) draining: AtomicBool,
     /// Ends what still runs when the grace is over.
     pub(crate) cut_off: (Trigger, Shutdown),
@@ -211,6 +213,7 @@ impl Gateway {
             time_scale,
             bound,
             started: Instant::now(),
+            created_s: UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
             draining: AtomicBool::new(false),
             cut_off: shutdown(),
             ticks: AtomicU32::new(0),

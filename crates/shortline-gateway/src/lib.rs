@@ -3,6 +3,7 @@
 //! The path of a request, file by file:
 //! 1. `server` accepts the connection (HTTP/1.1 or HTTP/2 without TLS) and hands each request to `proxy`. In front of
 //!    it `client_stream` lets nothing pass that could be read in two ways, or comes too slowly.
+//!    Who asks which `models` there are is answered without a server.
 //! 2. `job_type` finds what kind of job it is: header, path, the `model` member of a JSON body (`model_scan` reads
 //!    the body piece by piece, `request_body` holds the pieces), host.
 //! 3. `dispatch` asks the core's dispatcher, the one the simulator uses, under one mutex. The answer is a guard
@@ -21,7 +22,7 @@
 //! How requests fare says how their server is: `breaker` is the state machine, `health` ties it to the dispatcher,
 //! `lost_models` the models a server has lost; `checks` ask it, `operator` has the last word.
 //!
-//! Beside the traffic, on a thread of its own, `admin` shows `status` and `metrics`.
+//! Beside the traffic, on a thread of its own, `admin` shows `status`, `metrics` and, for people, the `dashboard`.
 //!
 //! Behind the feature `lab`: `emulate` plays a fleet's servers, `replay` sends open-loop traffic, `trace` reads
 //! recorded requests.
@@ -34,6 +35,7 @@ mod attempts;
 mod breaker;
 mod checks;
 mod client_stream;
+mod dashboard;
 mod descriptors;
 mod dispatch;
 #[cfg(feature = "lab")]
@@ -41,6 +43,7 @@ pub mod emulate;
 mod epoch;
 mod errors;
 mod exchange;
+mod fleet_page;
 mod fleet_server;
 mod gateway;
 mod grpc;
@@ -55,6 +58,7 @@ mod lost_models;
 mod metrics;
 mod model_lost;
 mod model_scan;
+mod models;
 mod operator;
 mod orders;
 mod outcome;

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Where requests come in
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
     listen: String,
-    /// Where /status, /metrics, /healthz and /readyz are, POST /servers/NAME/drain, down and up, POST /reload, and PUT and DELETE /servers/NAME
+    /// Where the dashboard (/), /status, /fleet, /metrics, /healthz and /readyz are, POST /servers/NAME/drain, down and up, POST /reload, and PUT and DELETE /servers/NAME
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8081")]
     admin: String,
     /// Seconds that running requests have to finish after SIGTERM
@@ -146,7 +146,7 @@ fn print_banner(
         gateway.policy(),
     );
     println!("  requests  http://{requests}");
-    println!("  admin     http://{}/status /metrics /healthz /readyz", admin.local_addr()?);
+    println!("  admin     http://{}/status /fleet /metrics /healthz /readyz", admin.local_addr()?);
     if let Some(emulator) = emulator {
         println!("  servers   {}", describe(emulator, fleet));
     }

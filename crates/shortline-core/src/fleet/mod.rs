@@ -16,6 +16,7 @@ mod read;
 pub mod settings;
 mod text;
 mod to_parts;
+mod to_toml;
 
 use std::ops::Range;
 use std::sync::Arc;

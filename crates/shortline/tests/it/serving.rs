@@ -191,3 +191,26 @@ fn the_fleet_file_is_read_again_on_sighup_on_change_and_behind_links() {
     assert!(refused.contains("two.toml:") && refused.contains("fats"), "with its place: {refused}");
     assert_eq!((served_by(), epoch()), ("a".to_owned(), 3), "the former fleet goes on");
 }
+
+/// About 40 requests a second on a fleet that runs 100 times as fast as written are 0.4 of its seconds, of 11 it can do.
+#[test]
+fn the_running_fleet_is_a_file_that_check_reads_with_the_load_that_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(&file(&folder, "two.toml", TWO_SERVERS), &["--policy", "sed"]);
+    let (began, mut sent) = (Instant::now(), 0.0);
+    while began.elapsed() < Duration::from_secs(3) {
+        http(&gateway.requests, "POST / HTTP/1.1\r\nx-job-type: m\r\nx-service-s: 0.1", "");
+        sent += 1.0;
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    let load = sent / began.elapsed().as_secs_f64() * 0.01 / 11.0;
+    let answer = http(&gateway.admin, "GET /fleet HTTP/1.1", "");
+    let now = file(&folder, "now.toml", answer.split_once("\r\n\r\n").unwrap().1);
+    let output = shortline().args(["check", "--json"]).arg(&now).output().unwrap();
+    assert!(output.status.success(), "{answer}{}", String::from_utf8_lossy(&output.stderr));
+    let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(checked["stable"], true);
+    let measured = checked["offered_load"].as_f64().unwrap();
+    assert!(measured > load / 2.0 && measured < load * 2.0, "{measured} measured, {load} sent: {answer}");
+    assert!(answer.contains("policy = \"sed\"") && answer.contains("time_scale = 0.01"), "{answer}");
+}
