@@ -69,6 +69,8 @@ pub struct Dispatcher<P, J> {
     /// Whether jobs that find no place wait; if not, the lines stay empty.
     waits: bool,
     lines: Lines<J>,
+    /// Edges of the graph on which no job goes for now: few, if any.
+    suspended: Vec<(JobTypeId, ServerId)>,
 }
 
 impl<P: Policy, J> Dispatcher<P, J> {
@@ -77,7 +79,7 @@ impl<P: Policy, J> Dispatcher<P, J> {
     pub fn new(fleet: Arc<Fleet>, policy: P) -> Self {
         let waits = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
         let lines = Lines::new(if waits { fleet.job_type_count() } else { 0 }, fleet.settings().lines.size);
-        Self { policy, state: State::new(fleet, P::PLACES), waits, lines }
+        Self { policy, state: State::new(fleet, P::PLACES), waits, lines, suspended: Vec::new() }
     }
 
     /// The state that the policy sees.
@@ -117,6 +119,34 @@ impl<P: Policy, J> Dispatcher<P, J> {
         has_room
     }
 
+    /// [`route`](Self::route) by those edges of the graph that are not [suspended](Self::suspend): the policy's rule on
+    /// the servers that are left. O(edges suspended) more than `route`, and as much while there are none.
+    pub fn route_unsuspended<R: Rng>(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J, rng: &mut R) -> Decision {
+        if !self.suspended.iter().any(|(of, _)| *of == job_type) {
+            return self.route(job_type, job, rng);
+        }
+        let others_wait = !self.lines.is_empty() && self.lines.len(job_type) > 0;
+        if !others_wait && let Some(server) = self.route_avoiding(job_type, &[], rng) {
+            return Decision::Joined(server);
+        }
+        self.without_place(job_type, job)
+    }
+
+    /// Decides about a job that has been at these servers and may not go back: the policy's rule on the other
+    /// compatible servers, as if these were down. It never waits in line: a place that frees there may be at a server
+    /// that it has to avoid. Nor does it wait behind others: it was routed before them.
+    ///
+    /// `None`: no place. O(servers avoided and edges suspended) more than [`route`](Self::route).
+    pub fn route_avoiding<R: Rng>(&mut self, job_type: JobTypeId, avoid: &[ServerId], rng: &mut R) -> Option<ServerId> {
+        let suspended = self.suspended.iter().filter(|(of, _)| *of == job_type).map(|(_, server)| *server);
+        let avoided: Vec<(ServerId, Option<u32>)> =
+            avoid.iter().copied().chain(suspended).map(|server| (server, self.state.cap(server))).collect();
+        avoided.iter().for_each(|&(server, _)| self.state.set_cap(server, Some(0)));
+        let chosen = self.policy.choose(&self.state, job_type, rng).filter(|&server| self.state.has_room(server));
+        avoided.iter().for_each(|&(server, cap)| self.state.set_cap(server, cap));
+        chosen.inspect(|&server| self.state.join(server))
+    }
+
     #[cold]
     fn without_place(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J) -> Decision {
         if self.waits {
@@ -124,7 +154,7 @@ impl<P: Policy, J> Dispatcher<P, J> {
                 Some(ticket) => Decision::Waiting(ticket),
                 None => Decision::Blocked(Blocked::LineFull),
             }
-        } else if self.state.has_server_up(job_type) {
+        } else if self.has_server_up(job_type) {
             Decision::Blocked(Blocked::NoRoom)
         } else {
             Decision::Blocked(Blocked::NoServerUp)
@@ -157,7 +187,9 @@ impl<P: Policy, J> Dispatcher<P, J> {
             return None;
         }
         let graph = self.state.fleet().graph();
-        let compatible = |job_type: JobTypeId| graph.contains(job_type.index(), server);
+        let compatible = |job_type: JobTypeId| {
+            graph.contains(job_type.index(), server) && !self.suspended.contains(&(job_type, server))
+        };
         let (ticket, job_type, job) = self.lines.take(compatible)?;
         self.state.join(server);
         Some(Started { ticket, job, job_type, server })
@@ -175,20 +207,66 @@ impl<P: Policy, J> Dispatcher<P, J> {
         self.lines.cancel(ticket).map(|(_, job)| job)
     }
 
-    /// Takes a server up or down. Jobs at a server that goes down stay counted until they complete; a server that
-    /// comes up starts waiting jobs.
-    ///
-    /// When one goes down, jobs that wait are offered all room there is: a policy that samples may have sent them into
-    /// the line for want of a place there, and at a server that stays idle no place would ever free for them.
+    /// Takes a server up or down: [`set_cap`](Self::set_cap) with no cap, or with 0.
     pub fn set_up(&mut self, server: ServerId, up: bool) -> Vec<Started<J>> {
-        self.state.set_up(server, up);
+        self.set_cap(server, if up { None } else { Some(0) })
+    }
+
+    /// From `cap` jobs on the server counts as down, below it as up; `None` = it is up. 0 takes it down; 1 lets one job
+    /// through to see how it fares; 1, 2, 4, ... let a server in slowly. Jobs at it beyond the cap stay counted until
+    /// they complete. A server whose cap rises starts waiting jobs.
+    ///
+    /// When it falls, jobs that wait are offered all room there is: a policy that samples may have sent them into
+    /// the line for want of a place there, and at a server that stays idle no place would ever free for them.
+    pub fn set_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<Started<J>> {
+        let rank = |cap: Option<u32>| cap.map_or(u64::MAX, u64::from);
+        let falls = rank(cap) < rank(self.state.cap(server));
+        self.state.set_cap(server, cap);
         let mut started = Vec::new();
-        if up {
-            self.fill(server, &mut started)
-        } else {
+        if falls || cap == Some(0) {
             self.fill_all(&mut started)
+        } else {
+            self.fill(server, &mut started)
         }
         started
+    }
+
+    /// No job of this type goes to this server until [`resume`](Self::resume), as if the graph had no such edge: by
+    /// [`route_unsuspended`](Self::route_unsuspended) and [`route_avoiding`](Self::route_avoiding), and from a line. Jobs
+    /// that are there stay. Jobs that wait are offered all room there is, as by [`set_cap`](Self::set_cap).
+    pub fn suspend(&mut self, job_type: JobTypeId, server: ServerId) -> Vec<Started<J>> {
+        let mut started = Vec::new();
+        if !self.suspended.contains(&(job_type, server)) {
+            self.suspended.push((job_type, server));
+            self.fill_all(&mut started);
+        }
+        started
+    }
+
+    /// Jobs of this type go to this server again; those that wait start there if it has room.
+    pub fn resume(&mut self, job_type: JobTypeId, server: ServerId) -> Vec<Started<J>> {
+        self.suspended.retain(|edge| *edge != (job_type, server));
+        let mut started = Vec::new();
+        self.fill(server, &mut started);
+        started
+    }
+
+    /// Edges on which no job goes for now.
+    #[must_use]
+    pub fn suspended(&self) -> &[(JobTypeId, ServerId)] {
+        &self.suspended
+    }
+
+    /// Whether a server takes jobs of this type: up, or at a cap that is not 0, by an edge that is not suspended.
+    #[must_use]
+    pub fn has_server_up(&self, job_type: JobTypeId) -> bool {
+        if !self.suspended.iter().any(|(of, _)| *of == job_type) {
+            return self.state.has_server_up(job_type);
+        }
+        let takes = |server| self.state.cap(server) != Some(0) && !self.suspended.contains(&(job_type, server));
+        let mut any = false;
+        self.state.fleet().graph().for_each(job_type.index(), |server| any |= takes(server));
+        any
     }
 
     /// Starts waiting jobs wherever there is room, server by server in id order.
@@ -211,14 +289,15 @@ impl<P: Policy, J> Dispatcher<P, J> {
         self.lines.total()
     }
 
-    /// Takes over counts, lines and up/down from the dispatcher of another fleet, job types and servers matched by
-    /// the maps from old to new ids; then starts the waiting jobs for which there is room now. Returns the jobs
+    /// Takes over counts, lines, caps and suspended edges from the dispatcher of another fleet, job types and servers
+    /// matched by the maps from old to new ids; then starts the waiting jobs for which there is room now. Returns the jobs
     /// started, and the waiting jobs that have no line here. `old` keeps neither lines nor jobs of servers it shares.
     pub(crate) fn take_over(&mut self, old: Handover<'_, J>) -> (Vec<Started<J>>, Vec<(Ticket, J)>) {
-        for (server, jobs, up) in old.servers {
+        for (server, jobs, cap) in old.servers {
             self.state.carry(server, jobs);
-            self.state.set_up(server, up);
+            self.state.set_cap(server, cap);
         }
+        self.suspended = old.suspended;
         let size = self.state.fleet().settings().lines.size;
         let job_types = if self.waits { self.state.fleet().job_type_count() } else { 0 };
         let waits = self.waits;
@@ -237,8 +316,10 @@ impl<P: Policy, J> Dispatcher<P, J> {
 
 /// What one dispatcher hands to the next.
 pub(crate) struct Handover<'a, J> {
-    /// New id, jobs, whether it is up, of each server that stays.
-    pub(crate) servers: Vec<(ServerId, u32, bool)>,
+    /// New id, jobs, cap, of each server that stays.
+    pub(crate) servers: Vec<(ServerId, u32, Option<u32>)>,
+    /// Suspended edges, by new ids.
+    pub(crate) suspended: Vec<(JobTypeId, ServerId)>,
     pub(crate) lines: Lines<J>,
     /// Old job type -> new one.
     pub(crate) job_types: &'a [Option<JobTypeId>],

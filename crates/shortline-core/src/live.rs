@@ -4,7 +4,7 @@
 //! A request in flight holds a [`ServerKey`]; it stays valid when the fleet is exchanged, also when its server was
 //! removed, and when a server of that name comes back it finds its count again. An exchange is prepared beside the
 //! running dispatcher ([`LiveDispatcher::prepare`]) and then only carried out ([`LiveDispatcher::migrate`]): counts,
-//! lines and up/down are taken over by name.
+//! lines, caps and suspended edges are taken over by name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -114,6 +114,7 @@ enum Place {
     Removed {
         name: String,
         jobs: u32,
+        cap: Option<u32>,
     },
     Free,
 }
@@ -163,18 +164,27 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         self.policy
     }
 
-    /// Decides about a request; `job` is called if it has to wait.
+    /// Decides about a request; `job` is called if it has to wait. By the edges that are not suspended.
     pub fn route(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J, rng: &mut Generator) -> Routed {
         let mut job = Some(job);
         let mut make = || (job.take().expect("a job waits once"))();
         match self.dispatcher.route(job_type, &mut make, rng) {
-            Decision::Joined(server) => {
-                let kind = self.dispatcher.join_kind(job_type, server);
-                Routed::Joined(Joined { server, key: self.key(server), kind })
-            }
+            Decision::Joined(server) => Routed::Joined(self.joined(job_type, server)),
             Decision::Waiting(ticket) => Routed::Waiting(ticket),
             Decision::Blocked(blocked) => Routed::Blocked(blocked),
         }
+    }
+
+    /// Decides about a request that may not go (back) to these servers (see [`Dispatcher::route_avoiding`]). Keys of
+    /// servers that are no longer in the fleet avoid nothing.
+    pub fn route_avoiding(&mut self, job_type: JobTypeId, avoid: &[ServerKey], rng: &mut Generator) -> Option<Joined> {
+        let avoid: Vec<ServerId> = avoid.iter().filter_map(|&key| self.find(key)).collect();
+        let server = self.dispatcher.route_avoiding(job_type, &avoid, rng)?;
+        Some(self.joined(job_type, server))
+    }
+
+    fn joined(&self, job_type: JobTypeId, server: ServerId) -> Joined {
+        Joined { server, key: self.key(server), kind: self.dispatcher.join_kind(job_type, server) }
     }
 
     /// A request has left its server, in whatever way. The place it frees may start a waiting one.
@@ -207,7 +217,35 @@ impl<J: Send + 'static> LiveDispatcher<J> {
 
     /// Takes a server up or down; either may start waiting requests (see [`Dispatcher::set_up`]).
     pub fn set_up(&mut self, server: ServerId, up: bool) -> Vec<StartedLive<J>> {
-        self.dispatcher.set_up(server, up).into_iter().map(|started| self.with_key(started)).collect()
+        self.set_cap(server, if up { None } else { Some(0) })
+    }
+
+    /// From `cap` jobs on a server counts as down; any change may start waiting requests (see [`Dispatcher::set_cap`]).
+    pub fn set_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<StartedLive<J>> {
+        self.dispatcher.set_cap(server, cap).into_iter().map(|started| self.with_key(started)).collect()
+    }
+
+    /// Jobs from which on a server counts as down; 0 = it is down.
+    #[must_use]
+    pub fn cap(&self, server: ServerId) -> Option<u32> {
+        self.dispatcher.cap(server)
+    }
+
+    /// No request of this type goes to this server for now; may start waiting requests elsewhere (see
+    /// [`Dispatcher::suspend`]).
+    pub fn suspend(&mut self, job_type: JobTypeId, server: ServerId) -> Vec<StartedLive<J>> {
+        self.dispatcher.suspend(job_type, server).into_iter().map(|started| self.with_key(started)).collect()
+    }
+
+    /// Requests of this type go to this server again (see [`Dispatcher::resume`]).
+    pub fn resume(&mut self, job_type: JobTypeId, server: ServerId) -> Vec<StartedLive<J>> {
+        self.dispatcher.resume(job_type, server).into_iter().map(|started| self.with_key(started)).collect()
+    }
+
+    /// Edges on which no request goes for now.
+    #[must_use]
+    pub fn suspended(&self) -> &[(JobTypeId, ServerId)] {
+        self.dispatcher.suspended()
     }
 
     /// Jobs at a server, those in service included.
@@ -228,7 +266,7 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         self.dispatcher.is_up(server)
     }
 
-    /// Whether some server that holds the job type is up.
+    /// Whether some server takes requests of this type (see [`Dispatcher::has_server_up`]).
     #[must_use]
     pub fn has_server_up(&self, job_type: JobTypeId) -> bool {
         self.dispatcher.has_server_up(job_type)
@@ -283,7 +321,7 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         Ok(Prepared { from: Arc::clone(from), policy, dispatcher: boxed(to, policy)?, servers, job_types })
     }
 
-    /// Exchanges the fleet: counts, lines and up/down are carried over by name. O(servers + waiting jobs).
+    /// Exchanges the fleet: counts, lines, caps and suspended edges are carried over by name. O(servers + waiting jobs).
     ///
     /// # Panics
     /// If `prepared` was prepared from another fleet than the running one.
@@ -301,22 +339,23 @@ impl<J: Send + 'static> LiveDispatcher<J> {
                 Some(new) => {
                     self.entries[index as usize].place = Place::InFleet(*new);
                     entry_of[new.index()] = Some(index);
-                    carried.push((*new, old.jobs(server), old.is_up(server)));
+                    carried.push((*new, old.jobs(server), old.cap(server)));
                 }
                 None if old.jobs(server) == 0 => self.release(index),
                 None => {
                     let name = prepared.from.server_name(server);
-                    self.entries[index as usize].place = Place::Removed { name, jobs: old.jobs(server) };
+                    self.entries[index as usize].place =
+                        Place::Removed { name, jobs: old.jobs(server), cap: old.cap(server) };
                 }
             }
         }
         // A server that was removed with running jobs and is back now finds them again.
         for (index, entry) in self.entries.iter_mut().enumerate() {
-            if let Place::Removed { name, jobs } = &entry.place
+            if let Place::Removed { name, jobs, cap } = &entry.place
                 && let Some(new) = self.dispatcher.fleet().find_server(name)
                 && entry_of[new.index()].is_none()
             {
-                carried.push((new, *jobs, true));
+                carried.push((new, *jobs, *cap));
                 entry.place = Place::InFleet(new);
                 entry_of[new.index()] = Some(u32::try_from(index).expect("entries are numbered in 32 bits"));
             }
@@ -328,7 +367,10 @@ impl<J: Send + 'static> LiveDispatcher<J> {
             .collect();
         self.policy = prepared.policy;
         self.epoch += 1;
-        let handover = Handover { servers: carried, lines: old.into_lines(), job_types: &prepared.job_types };
+        let both = |&(l, r): &(JobTypeId, ServerId)| prepared.job_types[l.index()].zip(prepared.servers[r.index()]);
+        let suspended = old.suspended().iter().filter_map(both).collect();
+        let handover =
+            Handover { servers: carried, suspended, lines: old.into_lines(), job_types: &prepared.job_types };
         let (started, dropped) = self.dispatcher.take_over(handover);
         Migrated { started: started.into_iter().map(|started| self.with_key(started)).collect(), dropped }
     }
@@ -363,10 +405,15 @@ impl<J: Send + 'static> LiveDispatcher<J> {
 trait Dispatch<J>: Send {
     fn fleet(&self) -> &Arc<Fleet>;
     fn route(&mut self, job_type: JobTypeId, job: &mut dyn FnMut() -> J, rng: &mut Generator) -> Decision;
+    fn route_avoiding(&mut self, job_type: JobTypeId, avoid: &[ServerId], rng: &mut Generator) -> Option<ServerId>;
     fn join_kind(&self, job_type: JobTypeId, server: ServerId) -> JoinKind;
     fn complete(&mut self, server: ServerId) -> Option<Started<J>>;
     fn cancel(&mut self, ticket: Ticket) -> Option<J>;
-    fn set_up(&mut self, server: ServerId, up: bool) -> Vec<Started<J>>;
+    fn set_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<Started<J>>;
+    fn cap(&self, server: ServerId) -> Option<u32>;
+    fn suspend(&mut self, job_type: JobTypeId, server: ServerId) -> Vec<Started<J>>;
+    fn resume(&mut self, job_type: JobTypeId, server: ServerId) -> Vec<Started<J>>;
+    fn suspended(&self) -> &[(JobTypeId, ServerId)];
     fn jobs(&self, server: ServerId) -> u32;
     fn is_up(&self, server: ServerId) -> bool;
     fn has_server_up(&self, job_type: JobTypeId) -> bool;
@@ -382,7 +429,11 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, J> {
     }
 
     fn route(&mut self, job_type: JobTypeId, job: &mut dyn FnMut() -> J, rng: &mut Generator) -> Decision {
-        self.route(job_type, job, rng)
+        self.route_unsuspended(job_type, job, rng)
+    }
+
+    fn route_avoiding(&mut self, job_type: JobTypeId, avoid: &[ServerId], rng: &mut Generator) -> Option<ServerId> {
+        self.route_avoiding(job_type, avoid, rng)
     }
 
     fn join_kind(&self, job_type: JobTypeId, server: ServerId) -> JoinKind {
@@ -404,8 +455,24 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, J> {
         self.cancel(ticket)
     }
 
-    fn set_up(&mut self, server: ServerId, up: bool) -> Vec<Started<J>> {
-        self.set_up(server, up)
+    fn set_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<Started<J>> {
+        self.set_cap(server, cap)
+    }
+
+    fn cap(&self, server: ServerId) -> Option<u32> {
+        self.state().cap(server)
+    }
+
+    fn suspend(&mut self, job_type: JobTypeId, server: ServerId) -> Vec<Started<J>> {
+        self.suspend(job_type, server)
+    }
+
+    fn resume(&mut self, job_type: JobTypeId, server: ServerId) -> Vec<Started<J>> {
+        self.resume(job_type, server)
+    }
+
+    fn suspended(&self) -> &[(JobTypeId, ServerId)] {
+        self.suspended()
     }
 
     fn jobs(&self, server: ServerId) -> u32 {
@@ -417,7 +484,7 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, J> {
     }
 
     fn has_server_up(&self, job_type: JobTypeId) -> bool {
-        self.state().has_server_up(job_type)
+        self.has_server_up(job_type)
     }
 
     fn waiting(&self, job_type: JobTypeId) -> usize {

@@ -308,7 +308,7 @@ async fn bare(listen: SocketAddr, backend: SocketAddr) {
 /// The gateway, eight servers, all at the backend's address.
 async fn gateway(listen: SocketAddr, backend: SocketAddr) {
     let names = |base: &str| Names { base: base.into(), count: None };
-    let address = Address { https: false, host: backend.ip().to_string(), port: backend.port() };
+    let address = Address::new(false, backend.ip().to_string(), backend.port());
     let server = |i: usize| ServerParts {
         names: names(&format!("s{i}")),
         server_type: i % 2,

@@ -3,63 +3,76 @@
 //! Exact shortest-queue decisions need one linearised state. Inside the lock there are decisions only: no I/O, no
 //! await, no logging, no metrics; memory is allocated only for a job that has to wait anyway. Reports copy the counts
 //! in short turns, so that a fleet of 100,000 servers does not stop the traffic.
+//!
+//! The [`Epoch`] in service stands beside the dispatcher in the lock, where it tells which object a server's id means,
+//! and outside of it for everybody to read. Who read one and comes to the lock with another in it learns that, and
+//! looks up by name what it wanted.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rand::SeedableRng;
-use shortline_core::fleet::settings::Overflow;
-use shortline_core::live::{JoinKind, Joined, Routed, StartedLive};
-use shortline_core::policy::{PolicyError, PolicySpec};
+use arc_swap::ArcSwap;
+use rand::{Rng, SeedableRng};
+use shortline_core::live::{Joined, Prepared, Routed, ServerKey, StartedLive};
+use shortline_core::policy::PolicyError;
 use shortline_core::random::Generator;
-use shortline_core::{Blocked, Fleet, JobTypeId, LiveDispatcher, ServerId, Ticket};
+use shortline_core::{Blocked, JobTypeId, LiveDispatcher, ServerId, Ticket};
 use tokio::sync::oneshot;
 
+use crate::breaker::Condition;
+use crate::epoch::Epoch;
+use crate::errors::Refusal;
 use crate::histogram::Histogram;
 use crate::in_flight::{InFlight, InLine, Reason, Route};
 
 /// What waits in the core's lines: the way to deliver a place.
-type Delivery = oneshot::Sender<InFlight>;
+pub(crate) type Delivery = oneshot::Sender<InFlight>;
+
+/// Jobs that were in line and have a place now; to be [delivered](Dispatch::deliver).
+pub(crate) type Started = Vec<StartedLive<Delivery>>;
 
 /// Servers or job types copied by a report per turn of the lock.
 const TURN: usize = 256;
 
 /// The shared dispatcher.
 pub(crate) struct Dispatch {
-    fleet: Arc<Fleet>,
-    policy: PolicySpec,
-    /// Whether what finds no place waits.
-    waits: bool,
+    /// The same as in `live`.
+    epoch: ArcSwap<Epoch>,
     live: Mutex<Live>,
-    servers: Vec<ServerCounts>,
     decisions: [AtomicU64; Reason::ALL.len()],
     /// From the request's side: the wait for the lock is included.
     decision_s: Histogram,
+    /// For times that servers should not share; not the decisions' generator, so that they do not depend on it.
+    jitter: Mutex<Generator>,
+    /// Servers, in or out of the fleet, whose condition is not up.
+    unwell: AtomicUsize,
+    /// How often a breaker has tripped.
+    trips: AtomicU64,
 }
 
 struct Live {
     dispatcher: LiveDispatcher<Delivery>,
     rng: Generator,
-}
-
-#[derive(Default, Debug)]
-struct ServerCounts {
-    routed: AtomicU64,
-    completed: AtomicU64,
+    /// What the ids of `dispatcher` mean.
+    epoch: Arc<Epoch>,
 }
 
 /// A server's counts at a moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerNow {
     pub(crate) jobs: u64,
+    /// Whether it gets requests, be it few.
     pub(crate) up: bool,
 }
 
 /// The counts of everything; each server's and line's own are exact, the whole is as old as the copying takes.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    pub(crate) epoch: u64,
+    /// What the ids mean.
+    pub(crate) epoch: Arc<Epoch>,
+    /// Exchanges of the fleet so far.
+    pub(crate) exchanges: u64,
     /// By [`ServerId`].
     pub(crate) servers: Vec<ServerNow>,
     /// Jobs in line, by [`JobTypeId`].
@@ -69,7 +82,7 @@ pub(crate) struct Snapshot {
 
 impl std::fmt::Debug for Dispatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Dispatch").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("Dispatch").field("epoch", &self.epoch).finish_non_exhaustive()
     }
 }
 
@@ -78,34 +91,52 @@ impl Dispatch {
     ///
     /// # Errors
     /// If the policy cannot be used with the fleet.
-    pub(crate) fn new(fleet: Arc<Fleet>, policy: PolicySpec, seed: u64) -> Result<Self, PolicyError> {
-        let dispatcher = LiveDispatcher::new(Arc::clone(&fleet), policy)?;
+    pub(crate) fn new(epoch: Arc<Epoch>, seed: u64) -> Result<Self, PolicyError> {
+        let dispatcher = LiveDispatcher::new(Arc::clone(&epoch.fleet), epoch.policy)?;
         Ok(Self {
-            policy,
-            waits: fleet.settings().overflow == Overflow::Wait || policy == PolicySpec::Central,
-            live: Mutex::new(Live { dispatcher, rng: Generator::seed_from_u64(seed) }),
-            servers: fleet.servers().map(|_| ServerCounts::default()).collect(),
+            epoch: ArcSwap::new(Arc::clone(&epoch)),
+            live: Mutex::new(Live { dispatcher, rng: Generator::seed_from_u64(seed), epoch }),
             decisions: Default::default(),
             decision_s: Histogram::from_nanoseconds(),
-            fleet,
+            jitter: Mutex::new(Generator::seed_from_u64(seed.wrapping_add(1))),
+            unwell: AtomicUsize::new(0),
+            trips: AtomicU64::new(0),
         })
     }
 
-    pub(crate) fn fleet(&self) -> &Arc<Fleet> {
-        &self.fleet
+    /// The fleet in service.
+    pub(crate) fn epoch(&self) -> Arc<Epoch> {
+        self.epoch.load_full()
     }
 
-    pub(crate) fn policy(&self) -> PolicySpec {
-        self.policy
+    /// Decides about a request whose job type was found in `epoch`. If the fleet was exchanged since, the job type is
+    /// the one of the same name in the fleet of this moment.
+    pub(crate) fn route(self: &Arc<Self>, epoch: &Arc<Epoch>, job_type: JobTypeId) -> Route {
+        if let Some(route) = self.route_in(epoch, job_type) {
+            return route;
+        }
+        let name = epoch.job_type(job_type).name();
+        loop {
+            let now = self.epoch();
+            let Some(job_type) = now.fleet.find_job_type(name) else {
+                self.count_decision(Reason::Blocked);
+                return Route::Blocked(Refusal::UnknownJobType(name.to_owned()));
+            };
+            if let Some(route) = self.route_in(&now, job_type) {
+                return route;
+            }
+        }
     }
 
-    /// Decides about a request.
-    pub(crate) fn route(self: &Arc<Self>, job_type: JobTypeId) -> Route {
+    /// The same, unless another fleet than that of `epoch` is in service: then nothing happens.
+    fn route_in(self: &Arc<Self>, epoch: &Arc<Epoch>, job_type: JobTypeId) -> Option<Route> {
         let began = Instant::now();
         let mut receiver = None;
+        let held;
         let decision = {
-            let Live { dispatcher, rng } = &mut *self.lock();
-            if self.waits && !dispatcher.has_server_up(job_type) {
+            let Live { dispatcher, rng, .. } = &mut *self.lock_in(epoch)?;
+            held = epoch.waits && !dispatcher.has_server_up(job_type);
+            if held && epoch.limits.hold.is_none() {
                 Routed::Blocked(Blocked::NoServerUp)
             } else {
                 let wait = || {
@@ -117,29 +148,63 @@ impl Dispatch {
             }
         };
         self.decision_s.observe(began.elapsed());
-        match decision {
+        Some(match decision {
             Routed::Joined(Joined { server, key, kind }) => {
-                let reason = match kind {
-                    JoinKind::IdleFastest => Reason::IdleFastest,
-                    JoinKind::IdleSlower => Reason::IdleSlower,
-                    JoinKind::Queued => Reason::Queued,
-                };
+                let reason = Reason::of(kind);
                 self.count_decision(reason);
-                Route::Placed(InFlight::new(self, server, key), reason)
+                Route::Placed(InFlight::new(self, Arc::clone(epoch.server(server)), key), reason)
             }
             Routed::Waiting(ticket) => {
-                Route::InLine(InLine::new(self, ticket, receiver.expect("a job that waits has a way to be told")))
+                let started = receiver.expect("a job that waits has a way to be told");
+                let held_for = held.then(|| Arc::clone(epoch.job_type(job_type)));
+                Route::InLine(InLine::new(self, ticket, started, held_for))
             }
             Routed::Blocked(blocked) => {
                 self.count_decision(Reason::Blocked);
-                Route::Blocked(blocked)
+                Route::Blocked(match blocked {
+                    // A probe or nothing at all is under way at its servers: that is not a lack of room.
+                    Blocked::NoRoom if self.unwell.load(Relaxed) > 0 && !epoch.is_served(job_type) => {
+                        Refusal::NoServerUp
+                    }
+                    Blocked::NoRoom => Refusal::NoCapacity { waits: false },
+                    Blocked::LineFull => Refusal::NoCapacity { waits: true },
+                    Blocked::NoServerUp if epoch.fleet.graph().degree(job_type.index()) == 0 => Refusal::NotHeld,
+                    Blocked::NoServerUp => Refusal::NoServerUp,
+                })
             }
-        }
+        })
     }
 
-    /// A job has left its server.
-    pub(crate) fn complete(&self, key: shortline_core::live::ServerKey) -> Option<StartedLive<Delivery>> {
-        self.lock().dispatcher.complete(key)
+    /// Puts another fleet into service, prepared from the one that is: counts, lines and caps go over by name. Returns the
+    /// number of exchanges so far. Waiting jobs whose line is no more are dismissed.
+    pub(crate) fn take_over(self: &Arc<Self>, prepared: Prepared<Delivery>, epoch: &Arc<Epoch>) -> u64 {
+        let (migrated, exchanges) = {
+            let live = &mut *self.lock();
+            let migrated = live.dispatcher.migrate(prepared);
+            live.epoch = Arc::clone(epoch);
+            self.epoch.store(Arc::clone(epoch));
+            (migrated, live.dispatcher.epoch())
+        };
+        self.deliver(migrated.started, epoch);
+        // Whoever waits for it learns by the drop of its sender.
+        drop(migrated.dropped);
+        exchanges
+    }
+
+    /// Exchanges of the fleet so far.
+    pub(crate) fn exchanges(&self) -> u64 {
+        self.lock().dispatcher.epoch()
+    }
+
+    /// A job has left its server. If that starts a job in line: its place, and the way to deliver it.
+    pub(crate) fn complete(self: &Arc<Self>, key: ServerKey) -> Option<(InFlight, Delivery)> {
+        let (started, server) = {
+            let Live { dispatcher, epoch, .. } = &mut *self.lock();
+            let started = dispatcher.complete(key)?;
+            let server = Arc::clone(epoch.server(started.job.server));
+            (started, server)
+        };
+        Some((InFlight::new(self, server, started.key), started.job.job))
     }
 
     /// A job gives up its place in line; `None`: it is not in line any more.
@@ -147,49 +212,154 @@ impl Dispatch {
         self.lock().dispatcher.cancel(ticket)
     }
 
-    /// Takes a server up or down.
-    pub(crate) fn set_up(self: &Arc<Self>, server: ServerId, up: bool) {
-        let started = self.lock().dispatcher.set_up(server, up);
-        for StartedLive { job, key } in started {
-            // A receiver that is gone leaves the guard to its drop.
-            drop(job.job.send(InFlight::new(self, job.server, key)));
+    /// Gives a server the cap that `cap` makes of the number of jobs there. What that starts is to be delivered once no
+    /// lock is held. `None`: there is no server of this name in service.
+    pub(crate) fn set_cap(&self, server: &str, cap: impl FnOnce(u32) -> Option<u32>) -> Option<(Started, Arc<Epoch>)> {
+        let Live { dispatcher, epoch, .. } = &mut *self.lock();
+        let server = epoch.fleet.find_server(server)?;
+        let cap = cap(dispatcher.jobs(server));
+        Some((dispatcher.set_cap(server, cap), Arc::clone(epoch)))
+    }
+
+    /// No request of this job type goes to this server for now, or it does again; by names.
+    pub(crate) fn suspend(self: &Arc<Self>, job_type: &str, server: &str, suspended: bool) {
+        let (started, epoch) = {
+            let Live { dispatcher, epoch, .. } = &mut *self.lock();
+            let found = epoch.fleet.find_job_type(job_type).zip(epoch.fleet.find_server(server));
+            let Some((job_type, server)) = found else { return };
+            let started = match suspended {
+                true => dispatcher.suspend(job_type, server),
+                false => dispatcher.resume(job_type, server),
+            };
+            (started, Arc::clone(epoch))
+        };
+        self.deliver(started, &epoch);
+    }
+
+    /// A place for a request that has been at these servers, at another one; `None`: there is none.
+    pub(crate) fn route_avoiding(self: &Arc<Self>, job_type: &str, tried: &[ServerKey]) -> Option<(InFlight, Reason)> {
+        let (Joined { key, kind, .. }, server) = {
+            let Live { dispatcher, rng, epoch } = &mut *self.lock();
+            let job_type = epoch.fleet.find_job_type(job_type)?;
+            let joined = dispatcher.route_avoiding(job_type, tried, rng)?;
+            (joined, Arc::clone(epoch.server(joined.server)))
+        };
+        let reason = Reason::of(kind);
+        self.count_decision(reason);
+        Some((InFlight::new(self, server, key), reason))
+    }
+
+    /// A random factor from 0.8 to 1.2.
+    pub(crate) fn jitter(&self) -> f64 {
+        let word = self.jitter.lock().unwrap_or_else(PoisonError::into_inner).next_u64();
+        0.8 + 0.4 * (word >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// How often a breaker has tripped, or a server was given a pause.
+    pub(crate) fn trips(&self) -> u64 {
+        self.trips.load(Relaxed)
+    }
+
+    /// The condition of a server has changed.
+    pub(crate) fn count_condition(&self, was: Condition, is: Condition) {
+        if is == Condition::Tripped {
+            self.trips.fetch_add(1, Relaxed);
+        }
+        match (was == Condition::Up, is == Condition::Up) {
+            (true, false) => drop(self.unwell.fetch_add(1, Relaxed)),
+            (false, true) => drop(self.unwell.fetch_sub(1, Relaxed)),
+            _ => {}
         }
     }
 
-    /// Requests of this type in line.
-    pub(crate) fn waiting(&self, job_type: JobTypeId) -> usize {
-        self.lock().dispatcher.waiting(job_type)
+    /// Gives places to jobs that were in line; servers are those of `epoch`.
+    pub(crate) fn deliver(self: &Arc<Self>, started: Started, epoch: &Epoch) {
+        for StartedLive { job, key } in started {
+            // A receiver that is gone leaves the guard to its drop.
+            drop(job.job.send(InFlight::new(self, Arc::clone(epoch.server(job.server)), key)));
+        }
+    }
+
+    /// Whether a server of this name is in service and has a cap.
+    pub(crate) fn has_cap(&self, server: &str) -> bool {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_server(server).is_some_and(|server| dispatcher.cap(server).is_some())
+    }
+
+    /// Whether some server takes requests of the job type of this name.
+    pub(crate) fn has_server_up(&self, job_type: &str) -> bool {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_job_type(job_type).is_some_and(|job_type| dispatcher.has_server_up(job_type))
+    }
+
+    /// Jobs at a server; 0 if there is no server of this name.
+    pub(crate) fn jobs(&self, server: &str) -> u32 {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_server(server).map_or(0, |server| dispatcher.jobs(server))
+    }
+
+    /// Requests of a job type in line; 0 if there is no job type of this name.
+    pub(crate) fn waiting(&self, job_type: &str) -> usize {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_job_type(job_type).map_or(0, |job_type| dispatcher.waiting(job_type))
     }
 
     /// All counts.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let mut servers = Vec::with_capacity(self.fleet.server_count());
-        while servers.len() < self.fleet.server_count() {
-            let end = (servers.len() + TURN).min(self.fleet.server_count());
-            let live = self.lock();
-            let now = |s| ServerNow { jobs: live.dispatcher.jobs(s).into(), up: live.dispatcher.is_up(s) };
+        loop {
+            if let Some(snapshot) = self.snapshot_in(self.epoch()) {
+                return snapshot;
+            }
+        }
+    }
+
+    /// The same; `None` if another fleet takes over meanwhile.
+    fn snapshot_in(&self, epoch: Arc<Epoch>) -> Option<Snapshot> {
+        let fleet = &epoch.fleet;
+        let mut servers = Vec::with_capacity(fleet.server_count());
+        while servers.len() < fleet.server_count() {
+            let end = (servers.len() + TURN).min(fleet.server_count());
+            let live = self.lock_in(&epoch)?;
+            let now = |s| ServerNow { jobs: live.dispatcher.jobs(s).into(), up: live.dispatcher.cap(s) != Some(0) };
             servers.extend((servers.len()..end).map(|s| now(ServerId::new(s))));
         }
-        let mut waiting = Vec::with_capacity(self.fleet.job_type_count());
-        while waiting.len() < self.fleet.job_type_count() {
-            let end = (waiting.len() + TURN).min(self.fleet.job_type_count());
-            let live = self.lock();
+        let mut waiting = Vec::with_capacity(fleet.job_type_count());
+        while waiting.len() < fleet.job_type_count() {
+            let end = (waiting.len() + TURN).min(fleet.job_type_count());
+            let live = self.lock_in(&epoch)?;
             waiting.extend((waiting.len()..end).map(|l| live.dispatcher.waiting(JobTypeId::new(l))));
         }
-        let live = self.lock();
-        Snapshot { epoch: live.dispatcher.epoch(), waiting_total: live.dispatcher.waiting_total(), servers, waiting }
+        let (exchanges, waiting_total) = {
+            let live = self.lock_in(&epoch)?;
+            (live.dispatcher.epoch(), live.dispatcher.waiting_total())
+        };
+        Some(Snapshot { epoch, exchanges, servers, waiting, waiting_total })
+    }
+
+    /// The job types that some server takes requests of, in the fleet file's order, and what their ids mean.
+    /// O(job types x degree) at worst.
+    pub(crate) fn served(&self) -> (Arc<Epoch>, Vec<JobTypeId>) {
+        loop {
+            let epoch = self.epoch();
+            if let Some(served) = self.served_in(&epoch) {
+                return (epoch, served);
+            }
+        }
+    }
+
+    /// The same; `None` if another fleet takes over meanwhile.
+    fn served_in(&self, epoch: &Arc<Epoch>) -> Option<Vec<JobTypeId>> {
+        let (mut served, job_types) = (Vec::new(), epoch.fleet.job_type_count());
+        for begin in (0..job_types).step_by(TURN) {
+            let live = self.lock_in(epoch)?;
+            let turn = (begin..(begin + TURN).min(job_types)).map(JobTypeId::new);
+            served.extend(turn.filter(|&job_type| live.dispatcher.has_server_up(job_type)));
+        }
+        Some(served)
     }
 
     pub(crate) fn count_decision(&self, reason: Reason) {
         self.decisions[reason as usize].fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn count_routed(&self, server: ServerId) {
-        self.servers[server.index()].routed.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn count_completed(&self, server: ServerId) {
-        self.servers[server.index()].completed.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn decisions(&self, reason: Reason) -> u64 {
@@ -200,16 +370,13 @@ impl Dispatch {
         &self.decision_s
     }
 
-    pub(crate) fn routed(&self, server: ServerId) -> u64 {
-        self.servers[server.index()].routed.load(Relaxed)
-    }
-
-    pub(crate) fn completed(&self, server: ServerId) -> u64 {
-        self.servers[server.index()].completed.load(Relaxed)
-    }
-
     /// The lock, also after a panic inside it: requests already at servers still have to be counted down.
     fn lock(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, if the fleet in service is that of `epoch`.
+    fn lock_in(&self, epoch: &Arc<Epoch>) -> Option<MutexGuard<'_, Live>> {
+        Some(self.lock()).filter(|live| Arc::ptr_eq(&live.epoch, epoch))
     }
 }

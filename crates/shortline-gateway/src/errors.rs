@@ -8,11 +8,15 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
 
+use crate::grpc;
 use crate::model_scan::Absent;
 use crate::outcome::Outcome;
 
 /// Names from a request are shown up to this many characters.
 const SHOWN: usize = 100;
+
+/// What is said to requests in codings that the gateway does not undo.
+pub(crate) const OTHER_CODINGS: &str = "transfer codings other than chunked; compress with content-encoding";
 
 /// Why a request is not served.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,6 +51,12 @@ pub(crate) enum Refusal {
     BadRequest,
     /// The head of the request contradicts HTTP or itself; with what is wrong and what would be right.
     Malformed(&'static str),
+    /// The request line is longer than what is taken.
+    TargetTooLong,
+    /// The head has more bytes or lines than `[gateway]` allows.
+    HeadTooLarge,
+    /// The head took longer than `header_s`.
+    HeadTooSlow,
     /// A protocol the gateway does not speak.
     Unsupported(&'static str),
 }
@@ -75,7 +85,8 @@ impl Refusal {
             Self::UpstreamTimeout => Outcome::UpstreamTimeout,
             Self::UpstreamError => Outcome::UpstreamError,
             Self::CutOff => Outcome::CutOff,
-            Self::ClientTimeout => Outcome::ClientTimeout,
+            Self::ClientTimeout | Self::HeadTooSlow => Outcome::ClientTimeout,
+            Self::TargetTooLong | Self::HeadTooLarge => Outcome::HeaderTooLarge,
             Self::BadRequest | Self::Malformed(_) => Outcome::BadRequest,
             Self::Unsupported(_) => Outcome::Unsupported,
         }
@@ -93,7 +104,9 @@ impl Refusal {
             }
             Self::UpstreamConnect | Self::UpstreamError => StatusCode::BAD_GATEWAY,
             Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
-            Self::ClientTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::ClientTimeout | Self::HeadTooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::TargetTooLong => StatusCode::URI_TOO_LONG,
+            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Unsupported(_) => StatusCode::NOT_IMPLEMENTED,
         }
     }
@@ -136,6 +149,9 @@ impl Refusal {
             Self::UpstreamError => "the chosen server broke off before it answered, or its answer is not HTTP".to_owned(),
             Self::CutOff => "the gateway stops and the answer had not begun in time; send the request again".to_owned(),
             Self::ClientTimeout => "the request body stopped arriving".to_owned(),
+            Self::TargetTooLong => "the request line is too long; send what makes it long in the body".to_owned(),
+            Self::HeadTooLarge => "the request's headers are too many or too long; send fewer, or ask the operator to raise max_headers or max_header_bytes".to_owned(),
+            Self::HeadTooSlow => "the request's head did not arrive in time".to_owned(),
             Self::BadRequest => "the request broke off, or its body is malformed".to_owned(),
             Self::Malformed(what) => (*what).to_owned(),
             Self::Unsupported(what) => format!("this gateway does not speak {what}"),
@@ -153,6 +169,14 @@ impl Refusal {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_s.max(1)));
         }
         response
+    }
+
+    /// The answer for a gRPC client.
+    pub(crate) fn grpc_response(&self, no_capacity: StatusCode, retry_after_s: u64) -> Response<Bytes> {
+        let status = self.status(no_capacity);
+        let retry_after_s = matches!(status.as_u16(), 429 | 503 | 529).then_some(retry_after_s.max(1));
+        let message = format!("{}: {}", self.outcome().name(), self.message());
+        grpc::answer(grpc::code(status), &message, retry_after_s)
     }
 }
 

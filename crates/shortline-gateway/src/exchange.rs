@@ -9,27 +9,37 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri, request};
-use shortline_core::{JobTypeId, ServerId};
+use shortline_core::live::ServerKey;
 use tokio::time::Instant;
 
+use crate::fleet_server::Server;
 use crate::gateway::Gateway;
+use crate::grpc;
+use crate::health::Report;
 use crate::in_flight::{InFlight, Reason};
 use crate::outcome::Outcome;
+use crate::stats::JobTypeRecord;
 
 /// One request's record.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) gateway: Arc<Gateway>,
-    job_type: Option<JobTypeId>,
+    job_type: Option<Arc<JobTypeRecord>>,
     arrived: Instant,
     waited: Duration,
     reason: Option<Reason>,
-    server: Option<ServerId>,
+    server: Option<Arc<Server>>,
     /// The job's place at its server, as long as it is there.
     place: Option<InFlight>,
     status: Option<StatusCode>,
+    /// Whether the client speaks gRPC.
+    grpc: bool,
     bytes: u64,
+    /// Bytes from the client, of a tunnel.
+    received: Option<u64>,
     outcome: Outcome,
+    /// How often it was sent to another server.
+    retries: u32,
     /// What the access log wants to know, if there is one.
     line: Option<Box<(Method, Uri)>>,
 }
@@ -48,20 +58,23 @@ impl Exchange {
             server: None,
             place: None,
             status: None,
+            grpc: grpc::is_spoken(head),
             bytes: 0,
+            received: None,
             outcome: Outcome::ClientAbort,
+            retries: 0,
             line: logged.then(|| Box::new((head.method.clone(), head.uri.clone()))),
         }
     }
 
     /// Its job type is known.
-    pub(crate) fn set_job_type(&mut self, job_type: JobTypeId) {
-        self.job_type = Some(job_type);
-        self.gateway.stats.arrived(job_type);
+    pub(crate) fn set_job_type(&mut self, job_type: &Arc<JobTypeRecord>) {
+        job_type.arrived();
+        self.job_type = Some(Arc::clone(job_type));
     }
 
-    pub(crate) fn job_type(&self) -> Option<JobTypeId> {
-        self.job_type
+    pub(crate) fn job_type(&self) -> Option<&JobTypeRecord> {
+        self.job_type.as_deref()
     }
 
     /// It got a place at a server.
@@ -72,8 +85,40 @@ impl Exchange {
         }
         self.gateway.stats.waiting_s.observe(self.waited);
         self.reason = Some(reason);
-        self.server = Some(place.server());
+        self.server = Some(Arc::clone(place.server()));
         self.place = Some(place);
+    }
+
+    /// It goes on to another server.
+    pub(crate) fn moved(&mut self, place: InFlight, reason: Reason) {
+        self.retries += 1;
+        self.reason = Some(reason);
+        self.server = Some(Arc::clone(place.server()));
+        self.place = Some(place);
+    }
+
+    /// The server that has or had it.
+    pub(crate) fn server(&self) -> Option<&Arc<Server>> {
+        self.server.as_ref()
+    }
+
+    /// Its place, for the dispatcher.
+    pub(crate) fn key(&self) -> Option<ServerKey> {
+        self.place.as_ref().and_then(InFlight::key)
+    }
+
+    /// It fares like this at its server.
+    pub(crate) fn report(&self, report: Report) {
+        if let Some(place) = &self.place {
+            place.report(report);
+        }
+    }
+
+    /// Its server does not have its model.
+    pub(crate) fn lose_model(&self) {
+        if let (Some(server), Some(job_type)) = (&self.server, &self.job_type) {
+            server.lose(&self.gateway.dispatch, job_type.name());
+        }
     }
 
     /// It found no place.
@@ -91,6 +136,15 @@ impl Exchange {
         self.bytes += bytes as u64;
     }
 
+    /// So many bytes of a tunnel came from the client.
+    pub(crate) fn received(&mut self, bytes: u64) {
+        self.received = Some(bytes);
+    }
+
+    pub(crate) fn is_grpc(&self) -> bool {
+        self.grpc
+    }
+
     /// The job is no longer at its server.
     pub(crate) fn leave_server(&mut self) {
         self.place = None;
@@ -103,6 +157,14 @@ impl Exchange {
 
     /// The whole answer of the server was passed on.
     pub(crate) fn complete(&mut self) {
+        if self.status.is_none_or(|status| !matches!(status.as_u16(), 429 | 502..=504)) {
+            self.report(Report::EndedWell);
+        }
+        if let (Some(server), Some(job_type), true) =
+            (&self.server, &self.job_type, self.status.is_some_and(|s| s.is_success()))
+        {
+            server.lost().forget(job_type.name());
+        }
         self.leave_server();
         self.outcome = self.status.map_or(Outcome::Ok, |status| Outcome::of_status(status.as_u16()));
     }
@@ -115,22 +177,23 @@ impl Drop for Exchange {
             self.outcome = Outcome::CutOff;
         }
         let response = self.arrived.elapsed();
-        self.gateway.stats.ended(self.job_type, self.outcome, response);
+        self.gateway.stats.ended(self.job_type(), self.outcome, response);
         if let Some(line) = &self.line {
             let (method, uri) = &**line;
-            let fleet = self.gateway.fleet();
             tracing::info!(
                 target: "shortline::access",
                 %method,
                 path = uri.path(),
-                job_type = self.job_type.map(|l| fleet.job_type_name(l)),
-                server = self.server.map(|s| fleet.server_name(s)),
+                job_type = self.job_type().map(JobTypeRecord::name),
+                server = self.server.as_deref().map(Server::name),
                 status = self.status.map(|status| status.as_u16()),
                 reason = self.reason.map(Reason::name),
                 waiting_s = self.waited.as_secs_f64(),
                 response_s = response.as_secs_f64(),
                 bytes = self.bytes,
+                bytes_received = self.received,
                 outcome = self.outcome.name(),
+                retries = (self.retries > 0).then_some(self.retries),
             );
         }
         // Last: who waits for all requests to end finds them counted.

@@ -1,29 +1,31 @@
 //! The gateway's parts, put together from a fleet: what all connections share.
 
 use std::fmt;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
 
-use http::StatusCode;
 use serde::Serialize;
-use shortline_core::fleet::settings::{Address, Timeouts};
+use shortline_core::Fleet;
+use shortline_core::fleet::settings::Address;
 use shortline_core::policy::{PolicyError, PolicySpec};
-use shortline_core::{Fleet, JobTypeId, ServerId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::breaker::Word;
 use crate::descriptors;
 use crate::dispatch::Dispatch;
+use crate::epoch::{Addresses, Limits};
 use crate::errors::Refusal;
-use crate::job_type::Finder;
-use crate::rates::{Meter, Rates};
+use crate::fleet_server::Server;
+use crate::per_client::PerClient;
+use crate::reload::{CompleteFleet, ReadFleet, Reloads, Source};
+use crate::retry_budget::RetryBudget;
 use crate::shutdown::{Shutdown, Trigger, shutdown};
-use crate::stats::Stats;
-use crate::upstream::{Lease, Upstream};
+use crate::stats::{JobTypeRecord, Stats};
+use crate::upstream::{Lease, TlsError, names};
 
-/// Longest wait in line if the fleet file does not say.
-const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
 /// `retry-after` when no server is up: about what a restart takes at best.
 const RETRY_WHEN_DOWN_S: u64 = 5;
 /// `retry-after` is never longer.
@@ -53,7 +55,7 @@ pub struct Options {
     pub fleet: Arc<Fleet>,
     /// The policy; `None`: the fleet's, or `jfsq`.
     pub policy: Option<PolicySpec>,
-    /// Where the servers are, by [`ServerId`]; `None`: where the fleet says.
+    /// Where the servers are, by [`ServerId`](shortline_core::ServerId); `None`: where the fleet says.
     pub addresses: Option<Vec<Address>>,
     /// Real seconds per second of the fleet file: 1, unless the servers are emulated at another pace.
     pub time_scale: f64,
@@ -61,6 +63,12 @@ pub struct Options {
     pub seed: u64,
     /// The bound shown in `/status`.
     pub bound: Option<BoundFn>,
+    /// What paths in the fleet file are relative to: its folder.
+    pub folder: PathBuf,
+    /// Reads the fleet again, for [`Gateway::reload`]; `None`: it cannot be reloaded.
+    pub read: Option<ReadFleet>,
+    /// Completes a fleet that servers were put into or taken from.
+    pub complete: Option<CompleteFleet>,
     /// Most connections of clients, and as many to servers; `None`: a third of the file descriptors that are free.
     pub connections: Option<usize>,
 }
@@ -69,7 +77,18 @@ impl Options {
     /// A fleet as its file says, seed 0, no bound, as many connections as there are descriptors for.
     #[must_use]
     pub fn new(fleet: Arc<Fleet>) -> Self {
-        Self { fleet, policy: None, addresses: None, time_scale: 1.0, seed: 0, bound: None, connections: None }
+        Self {
+            fleet,
+            policy: None,
+            addresses: None,
+            time_scale: 1.0,
+            seed: 0,
+            bound: None,
+            folder: PathBuf::new(),
+            read: None,
+            complete: None,
+            connections: None,
+        }
     }
 }
 
@@ -82,6 +101,9 @@ impl fmt::Debug for Options {
             .field("time_scale", &self.time_scale)
             .field("seed", &self.seed)
             .field("bound", &self.bound.is_some())
+            .field("folder", &self.folder)
+            .field("read", &self.read.is_some())
+            .field("complete", &self.complete.is_some())
             .field("connections", &self.connections)
             .finish()
     }
@@ -101,6 +123,17 @@ pub enum StartError {
         /// How many more there are.
         others: usize,
     },
+    /// A server that came with a reload, where addresses were given in another way than by the file.
+    #[error(
+        "server `{server}`{} is new, and addresses are not those of the file (servers are emulated?): it cannot be reached; start anew",
+        and_others(*.others)
+    )]
+    NotAmongGiven {
+        /// The first one.
+        server: String,
+        /// How many more there are.
+        others: usize,
+    },
     /// A list of addresses of the wrong length.
     #[error("{given} addresses for {servers} servers; one each is needed")]
     AddressCount {
@@ -109,15 +142,16 @@ pub enum StartError {
         /// How many are needed.
         servers: usize,
     },
-    /// TLS to servers is not spoken.
-    #[error(
-        "server `{server}` is at {address}: https to servers is not supported; use http, or a TLS proxy beside the server"
-    )]
-    Https {
+    /// A server at an `https` address, and no TLS to reach it.
+    #[error("server `{server}` is at {address}: {why}")]
+    Tls {
         /// Its name.
         server: String,
         /// Its address.
-        address: Address,
+        address: String,
+        /// What is missing.
+        #[source]
+        why: Box<TlsError>,
     },
 }
 
@@ -125,55 +159,31 @@ fn and_others(others: usize) -> String {
     if others == 0 { String::new() } else { format!(", and neither have {others} more") }
 }
 
-/// `[timeouts]` as durations.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) connect: Duration,
-    pub(crate) first_byte: Duration,
-    pub(crate) idle: Duration,
-    /// Longest wait in line.
-    pub(crate) queue: Duration,
-}
-
-impl Limits {
-    fn new(timeouts: &Timeouts, queue_timeout_s: Option<f64>) -> Self {
-        // What does not fit is as good as no limit.
-        let seconds = |s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX).min(Duration::from_hours(24 * 365));
-        Self {
-            connect: seconds(timeouts.connect_s),
-            first_byte: seconds(timeouts.first_byte_s),
-            idle: seconds(timeouts.idle_s),
-            queue: queue_timeout_s.map_or(QUEUE_TIMEOUT, seconds),
-        }
-    }
-}
-
-/// A gateway for one fleet. [`serve`](Gateway::serve) runs it.
+/// A gateway. [`serve`](Gateway::serve) runs it.
 pub struct Gateway {
     pub(crate) dispatch: Arc<Dispatch>,
-    pub(crate) finder: Finder,
-    pub(crate) limits: Limits,
     pub(crate) stats: Stats,
-    /// Arrivals, by [`JobTypeId`].
-    pub(crate) arrival_rates: Rates,
-    /// Completions, by [`ServerId`].
-    pub(crate) drain_rates: Rates,
-    pub(crate) no_capacity_status: StatusCode,
-    pub(crate) served_by: bool,
+    pub(crate) retry_budget: RetryBudget,
+    /// Where other fleets come from.
+    pub(crate) source: Mutex<Source>,
+    pub(crate) reloads: Reloads,
     /// Real seconds per second of the fleet file.
-    time_scale: f64,
+    pub(crate) time_scale: f64,
     pub(crate) bound: Option<BoundFn>,
     pub(crate) started: Instant,
+    /// The same by the calendar, in seconds since 1970.
+    pub(crate) created_s: u64,
     pub(crate) draining: AtomicBool,
     /// Ends what still runs when the grace is over.
     pub(crate) cut_off: (Trigger, Shutdown),
     /// Measurements of the rates so far.
     ticks: AtomicU32,
+    /// Who has how many connections.
+    pub(crate) clients: PerClient,
     /// Room for connections of clients.
     pub(crate) client_sockets: Arc<Semaphore>,
     /// Room for connections to servers.
     server_sockets: Arc<Semaphore>,
-    upstreams: Vec<Upstream>,
 }
 
 impl fmt::Debug for Gateway {
@@ -188,58 +198,58 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] if fleet, policy and addresses do not make one.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let Options { fleet, policy, addresses, time_scale, seed, bound, connections } = options;
+        let Options { fleet, policy, addresses, time_scale, seed, bound, folder, read, complete, connections } =
+            options;
         let connections = connections.unwrap_or_else(descriptors::share).clamp(1, Semaphore::MAX_PERMITS);
-        let settings = fleet.settings();
-        let policy = policy.or(settings.policy).unwrap_or(PolicySpec::Jfsq);
-        let no_capacity_status =
-            StatusCode::from_u16(settings.gateway.no_capacity_status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        let retry_budget = RetryBudget::new(&fleet.settings().retry);
+        let source = Source::new(read, complete, policy, by_name(&fleet, addresses)?, folder);
+        let first = source.epoch(fleet, None)?;
         Ok(Self {
-            dispatch: Arc::new(Dispatch::new(Arc::clone(&fleet), policy, seed)?),
-            finder: Finder::new(settings),
-            limits: Limits::new(&settings.timeouts, settings.lines.timeout_s),
-            stats: Stats::new(fleet.job_type_count()),
-            arrival_rates: Rates::new(fleet.job_type_count()),
-            drain_rates: Rates::new(fleet.server_count()),
-            no_capacity_status,
-            served_by: settings.gateway.served_by,
+            dispatch: Arc::new(Dispatch::new(first.epoch, seed)?),
+            source: Mutex::new(source),
+            reloads: Reloads::default(),
+            stats: Stats::new(),
+            retry_budget,
             time_scale,
             bound,
             started: Instant::now(),
+            created_s: UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
             draining: AtomicBool::new(false),
             cut_off: shutdown(),
             ticks: AtomicU32::new(0),
+            clients: PerClient::default(),
             client_sockets: Arc::new(Semaphore::new(connections)),
             server_sockets: Arc::new(Semaphore::new(connections)),
-            upstreams: upstreams(&fleet, addresses)?,
         })
     }
 
-    /// The fleet.
+    /// The fleet in service.
     #[must_use]
-    pub fn fleet(&self) -> &Arc<Fleet> {
-        self.dispatch.fleet()
+    pub fn fleet(&self) -> Arc<Fleet> {
+        Arc::clone(&self.dispatch.epoch().fleet)
     }
 
     /// The policy that decides.
     #[must_use]
     pub fn policy(&self) -> PolicySpec {
-        self.dispatch.policy()
+        self.dispatch.epoch().policy
     }
 
-    /// Takes a server up or down: a server that is down gets no new requests, those it has run on.
-    pub fn set_up(&self, server: ServerId, up: bool) {
-        self.dispatch.set_up(server, up);
+    /// Takes a server up or down, by its name: a server that is down gets no new requests, those it has run on. Whether
+    /// there is one of this name.
+    pub fn set_up(&self, server: &str, up: bool) -> bool {
+        let epoch = self.dispatch.epoch();
+        let server = epoch.fleet.find_server(server).map(|server| epoch.server(server));
+        if let Some(server) = server {
+            server.told(&self.dispatch, if up { Word::Up } else { Word::Down });
+        }
+        server.is_some()
     }
 
     /// Whether the gateway takes new requests.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         !self.draining.load(Relaxed)
-    }
-
-    pub(crate) fn upstream(&self, server: ServerId) -> &Upstream {
-        &self.upstreams[server.index()]
     }
 
     /// Seconds after which a request of this job type, refused for want of a place, may try again.
@@ -249,11 +259,10 @@ impl Gateway {
     /// can. What was measured is little after a quiet time and says nothing then. Other job types compete for the same
     /// places and servers may be slower than written, so this is a lower estimate. Rounded up, 1 to 60.
     /// `D` is computed at most once a second, so that refusing stays cheap when there is much to refuse.
-    fn retry_after_s(&self, job_type: Option<JobTypeId>) -> u64 {
-        let Some(job_type) = job_type else { return RETRY_WHEN_DOWN_S };
+    fn retry_after_s(&self, job_type: &JobTypeRecord) -> u64 {
         let tick = self.ticks.load(Relaxed);
-        let rate = self.stats.drain_rate(job_type, tick, || self.drain_rate(job_type));
-        let ahead = self.dispatch.waiting(job_type) as f64;
+        let rate = job_type.drain_rate(tick, || self.drain_rate(job_type.name()));
+        let ahead = self.dispatch.waiting(job_type.name()) as f64;
         ((ahead + 1.0) / rate).ceil().clamp(1.0, LONGEST_RETRY_S as f64) as u64
     }
 
@@ -261,46 +270,68 @@ impl Gateway {
     ///
     /// # Errors
     /// The refusal to answer with.
-    pub(crate) async fn lease(&self, server: ServerId) -> Result<Lease, Refusal> {
-        let upstream = self.upstream(server);
+    pub(crate) async fn lease(&self, server: &Server, limits: &Limits) -> Result<Lease, Refusal> {
+        let upstream = server.upstream();
         match upstream.idle() {
             Some(lease) => Ok(lease),
-            None => upstream.connect(self.limits.connect, self.server_socket().await?).await,
+            None => upstream.connect(limits.connect, self.server_socket(limits.connect).await?).await,
         }
     }
 
+    /// A new connection to a server.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    pub(crate) async fn new_lease(&self, server: &Server, at_most: Duration) -> Result<Lease, Refusal> {
+        server.upstream().connect(at_most, self.server_socket(at_most).await?).await
+    }
+
     /// Takes back a connection whose answer was read to the end. It closes if others wait for room.
-    pub(crate) fn give_back(&self, server: ServerId, lease: Lease) {
+    pub(crate) fn give_back(&self, lease: Lease) {
         if self.server_sockets.available_permits() > 0 {
-            self.upstream(server).give_back(lease);
+            lease.give_back();
         }
     }
 
     /// Room for one more connection to a server, made by closing idle ones if need be: O(servers), then.
-    async fn server_socket(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    async fn server_socket(&self, at_most: Duration) -> Result<OwnedSemaphorePermit, Refusal> {
         if let Ok(socket) = Arc::clone(&self.server_sockets).try_acquire_owned() {
             return Ok(socket);
         }
-        self.upstreams.iter().for_each(Upstream::close_idle);
-        let socket = tokio::time::timeout(self.limits.connect, Arc::clone(&self.server_sockets).acquire_owned()).await;
+        self.dispatch.epoch().servers().iter().for_each(|server| server.upstream().close_idle());
+        let socket = tokio::time::timeout(at_most, Arc::clone(&self.server_sockets).acquire_owned()).await;
         socket.ok().and_then(Result::ok).ok_or(Refusal::OutOfSockets)
     }
 
     /// Seconds after which the client of a refused request may try again.
-    pub(crate) fn retry_s(&self, refusal: &Refusal, job_type: Option<JobTypeId>) -> u64 {
+    pub(crate) fn retry_s(&self, refusal: &Refusal, job_type: Option<&JobTypeRecord>) -> u64 {
         match refusal {
-            Refusal::NoCapacity { .. } | Refusal::QueueTimeout => self.retry_after_s(job_type),
+            Refusal::NoCapacity { .. } | Refusal::QueueTimeout => {
+                job_type.map_or(RETRY_WHEN_DOWN_S, |job_type| self.retry_after_s(job_type))
+            }
             Refusal::NotHeld => LONGEST_RETRY_S,
+            Refusal::NoServerUp => {
+                job_type.and_then(|job_type| self.served_in_s(job_type.name())).unwrap_or(RETRY_WHEN_DOWN_S)
+            }
             _ => RETRY_WHEN_DOWN_S,
         }
     }
 
+    /// Seconds until the first server of this job type will be tried again, if that is certain. O(degree).
+    fn served_in_s(&self, job_type: &str) -> Option<u64> {
+        let epoch = self.dispatch.epoch();
+        let wait = epoch.served_in(epoch.fleet.find_job_type(job_type)?, Instant::now())?;
+        Some(wait.as_secs_f64().ceil() as u64)
+    }
+
     /// Completions per second of the servers that hold this job type. O(degree).
-    fn drain_rate(&self, job_type: JobTypeId) -> f64 {
-        let fleet = self.fleet();
+    fn drain_rate(&self, job_type: &str) -> f64 {
+        let epoch = self.dispatch.epoch();
+        let fleet = &epoch.fleet;
+        let Some(job_type) = fleet.find_job_type(job_type) else { return 1.0 };
         let (mut measured, mut written) = (0.0, 0.0);
         fleet.graph().for_each(job_type.index(), |server| {
-            measured += self.drain_rates.get(server.index());
+            measured += epoch.server(server).drain_rate();
             written += f64::from(fleet.slots(server)) * fleet.service_rate(job_type, server);
         });
         match (measured > 0.0, fleet.has_rates()) {
@@ -310,10 +341,19 @@ impl Gateway {
         }
     }
 
+    /// Looks the names of servers up, one after the other, for ever.
+    pub(crate) async fn follow_names(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(names::EVERY).await;
+            let epoch = self.dispatch.epoch();
+            for server in epoch.servers() {
+                server.upstream().follow_name().await;
+            }
+        }
+    }
+
     /// Measures rates and closes idle connections, for ever.
     pub(crate) async fn keep_time(self: Arc<Self>) {
-        let mut arrivals = Meter::new(self.fleet().job_type_count());
-        let mut completions = Meter::new(self.fleet().server_count());
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut last = ticks.tick().await;
@@ -322,37 +362,23 @@ impl Gateway {
             let now = Instant::now();
             let dt_s = now.duration_since(last).as_secs_f64();
             last = now;
-            let arrived = |l| self.stats.of(Some(JobTypeId::new(l))).map_or(0, |counts| counts.arrivals());
-            arrivals.tick(dt_s, arrived, &self.arrival_rates);
-            completions.tick(dt_s, |s| self.dispatch.completed(ServerId::new(s)), &self.drain_rates);
+            let epoch = self.dispatch.epoch();
+            epoch.job_types().iter().for_each(|job_type| job_type.measure(dt_s));
+            epoch.servers().iter().for_each(|server| server.measure(dt_s));
             self.ticks.store(tick, Relaxed);
             if tick.is_multiple_of(SWEEP_TICKS) {
-                self.upstreams.iter().for_each(Upstream::sweep);
+                epoch.servers().iter().for_each(|server| server.upstream().sweep());
             }
         }
     }
 }
 
-/// The servers by [`ServerId`].
-fn upstreams(fleet: &Fleet, addresses: Option<Vec<Address>>) -> Result<Vec<Upstream>, StartError> {
-    let servers = fleet.server_count();
-    if let Some(given) = addresses.as_ref().map(Vec::len).filter(|&given| given != servers) {
-        return Err(StartError::AddressCount { given, servers });
+/// Addresses by the names of their servers.
+fn by_name(fleet: &Fleet, addresses: Option<Vec<Address>>) -> Result<Addresses, StartError> {
+    let Some(addresses) = addresses else { return Ok(Addresses::OfFleet) };
+    if addresses.len() != fleet.server_count() {
+        return Err(StartError::AddressCount { given: addresses.len(), servers: fleet.server_count() });
     }
-    let address = |server: ServerId| match &addresses {
-        Some(addresses) => addresses.get(server.index()),
-        None => fleet.address(server),
-    };
-    let mut without = fleet.servers_in_file_order().filter(|&server| address(server).is_none());
-    if let Some(first) = without.next() {
-        return Err(StartError::NoAddress { server: fleet.server_name(first), others: without.count() });
-    }
-    let upstream = |server: ServerId| {
-        let (name, address) = (fleet.server_name(server), address(server).expect("checked above"));
-        if address.https {
-            return Err(StartError::Https { server: name, address: address.clone() });
-        }
-        Ok(Upstream::new(&name, address))
-    };
-    fleet.servers().map(upstream).collect()
+    let names = fleet.servers().map(|server| fleet.server_name(server));
+    Ok(Addresses::Given(names.zip(addresses).collect()))
 }

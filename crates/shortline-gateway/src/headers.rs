@@ -6,7 +6,8 @@
 //! `x-forwarded-for` is appended to, `x-forwarded-host` and `x-forwarded-proto` are set unless a proxy in front has
 //! set them, `via` is appended to, a valid `traceparent` (W3C Trace Context) passes, else a new one is made, marked as
 //! sampled, and the `tracestate` that belonged to the old one goes.
-//! `upgrade` is ignored, as RFC 9110 7.8 allows. `trailer` passes: without it trailers could not.
+//! `upgrade` passes where the protocol can be switched ([`crate::tunnel`]); elsewhere it is ignored, as RFC 9110 7.8
+//! allows. `trailer` passes: without it trailers could not.
 //!
 //! To the client: hop-by-hop headers go, `x-served-by` is the gateway's.
 //!
@@ -26,7 +27,7 @@ use http::{Version, request};
 use rand::{Rng, SeedableRng};
 use shortline_core::random::Generator;
 
-use crate::errors::Refusal;
+use crate::errors::{OTHER_CODINGS, Refusal};
 
 pub(crate) const X_JOB_TYPE: HeaderName = HeaderName::from_static("x-job-type");
 pub(crate) const X_SERVED_BY: HeaderName = HeaderName::from_static("x-served-by");
@@ -44,13 +45,23 @@ const VIA_NAME: &str = "1.1 shortline";
 
 /// Whether the head of a request leaves no doubt about whom it is for and where its body ends (RFC 9112, 3.2 and 6.1).
 ///
+/// Over HTTP/1 [`framing`](crate::client_stream::framing) has looked at the bytes before; this holds for HTTP/2, too.
+///
 /// # Errors
 /// The refusal to answer with.
-pub(crate) fn check(head: &request::Parts) -> Result<(), Refusal> {
+pub(crate) fn check(head: &request::Parts, most_lines: usize) -> Result<(), Refusal> {
+    if head.headers.len() > most_lines {
+        return Err(Refusal::HeadTooLarge);
+    }
+    if let (Some(authority), Some(host)) = (head.uri.authority(), head.headers.get(HOST))
+        && !authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes())
+    {
+        return Err(Refusal::Malformed("the header host differs from the host of the request's target; leave one out"));
+    }
     match head.headers.get_all(HOST).iter().count() {
         0 if head.version == Version::HTTP_11 => Err(Refusal::Malformed("an HTTP/1.1 request needs the header host")),
         0 | 1 if is_plainly_framed(&head.headers) => Ok(()),
-        0 | 1 => Err(Refusal::Unsupported("transfer codings other than chunked; compress with content-encoding")),
+        0 | 1 => Err(Refusal::Unsupported(OTHER_CODINGS)),
         _ => Err(Refusal::Malformed("the request has the header host more than once; send one")),
     }
 }
@@ -113,9 +124,19 @@ pub(crate) fn to_client(headers: &mut HeaderMap, served_by: Option<&HeaderValue>
     }
 }
 
-/// Whether the client asks for a protocol that cannot be ignored without breaking it.
-pub(crate) fn wants_websocket(headers: &HeaderMap) -> bool {
-    headers.get(UPGRADE).is_some_and(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
+/// The protocol that a request asks for, or an answer switches to, if there is one. HTTP/2 is none: a client that
+/// offers it goes on in HTTP/1.1.
+pub(crate) fn asks_to_switch(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let protocol = headers.get(UPGRADE)?;
+    let is = |wanted: &'static str| move |token: &str| token.eq_ignore_ascii_case(wanted);
+    let asks = tokens(headers, &CONNECTION).any(is("upgrade")) && !tokens(headers, &UPGRADE).any(is("h2c"));
+    asks.then_some(protocol)
+}
+
+/// Asks for a protocol, or grants it; for headers that were rewritten.
+pub(crate) fn ask_to_switch(headers: &mut HeaderMap, protocol: &HeaderValue) {
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, protocol.clone());
 }
 
 fn remove_hop_by_hop(headers: &mut HeaderMap) {

@@ -8,44 +8,63 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shortline_core::live::ServerKey;
-use shortline_core::{Blocked, ServerId, Ticket};
+use shortline_core::Ticket;
+use shortline_core::live::{JoinKind, ServerKey};
 use tokio::sync::oneshot;
 
 use crate::dispatch::Dispatch;
+use crate::epoch::Limits;
+use crate::errors::Refusal;
+use crate::fleet_server::Server;
+use crate::health::Report;
+use crate::stats::JobTypeRecord;
 
 /// A job at a server.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     dispatch: Arc<Dispatch>,
-    server: ServerId,
+    server: Arc<Server>,
     key: Option<ServerKey>,
+    /// The server's generation when it was sent there (see [`breaker`](crate::breaker)).
+    generation: u32,
 }
 
 impl InFlight {
     /// Guards a place that the dispatcher has just given.
-    pub(crate) fn new(dispatch: &Arc<Dispatch>, server: ServerId, key: ServerKey) -> Self {
-        dispatch.count_routed(server);
-        Self { dispatch: Arc::clone(dispatch), server, key: Some(key) }
+    pub(crate) fn new(dispatch: &Arc<Dispatch>, server: Arc<Server>, key: ServerKey) -> Self {
+        server.count_routed();
+        let generation = server.health().generation();
+        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), generation }
     }
 
     /// Where the job is.
-    pub(crate) fn server(&self) -> ServerId {
-        self.server
+    pub(crate) fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// The server, for the dispatcher; `None` after it was given back.
+    pub(crate) fn key(&self) -> Option<ServerKey> {
+        self.key
+    }
+
+    /// The job fares like this.
+    pub(crate) fn report(&self, report: Report) {
+        self.server.report(&self.dispatch, self.generation, report);
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let mut leaving = self.key.take().map(|key| (self.server, key));
+        let mut leaving = self.key.take();
         // A loop, not recursion: however many receivers are gone, the stack stays flat.
-        while let Some((server, key)) = leaving.take() {
-            self.dispatch.count_completed(server);
-            if let Some(started) = self.dispatch.complete(key) {
-                let place = Self::new(&self.dispatch, started.job.server, started.key);
-                if let Err(mut unwanted) = started.job.job.send(place) {
-                    leaving = unwanted.key.take().map(|key| (unwanted.server, key));
-                }
+        while let Some(key) = leaving.take() {
+            self.server.count_completed();
+            self.server.leaves(&self.dispatch, self.generation);
+            if let Some((place, delivery)) = self.dispatch.complete(key)
+                && let Err(mut unwanted) = delivery.send(place)
+            {
+                leaving = unwanted.key.take();
+                (self.server, self.generation) = (Arc::clone(&unwanted.server), unwanted.generation);
             }
         }
     }
@@ -57,22 +76,43 @@ pub(crate) struct InLine {
     dispatch: Arc<Dispatch>,
     ticket: Ticket,
     started: oneshot::Receiver<InFlight>,
+    /// Its job type, if no server was up for it when it came.
+    held_for: Option<Arc<JobTypeRecord>>,
 }
 
 impl InLine {
-    pub(crate) fn new(dispatch: &Arc<Dispatch>, ticket: Ticket, started: oneshot::Receiver<InFlight>) -> Self {
-        Self { dispatch: Arc::clone(dispatch), ticket, started }
+    pub(crate) fn new(
+        dispatch: &Arc<Dispatch>,
+        ticket: Ticket,
+        started: oneshot::Receiver<InFlight>,
+        held_for: Option<Arc<JobTypeRecord>>,
+    ) -> Self {
+        Self { dispatch: Arc::clone(dispatch), ticket, started, held_for }
     }
 
-    /// Waits for a place, at most this long; `None`: it took longer, and the job is out of the line.
-    pub(crate) async fn place(mut self, at_most: Duration) -> Option<InFlight> {
+    /// Waits for a place, at most as long as the limits on waits allow; then the job is out of the line. One that came
+    /// when no server was up waits for `hold`, and on until `queue` if a server is up by then.
+    pub(crate) async fn place(mut self, limits: &Limits) -> Waited {
+        let Some((job_type, hold)) = self.held_for.take().zip(limits.hold) else {
+            return self.placed_within(limits.queue, || Waited::TooLong).await;
+        };
+        if let Ok(place) = tokio::time::timeout(hold, &mut self.started).await {
+            return place.map_or(Waited::Dismissed, Waited::Placed);
+        }
+        let dispatch = Arc::clone(&self.dispatch);
+        let is_up = || dispatch.has_server_up(job_type.name());
+        let rest = if is_up() { limits.queue.saturating_sub(hold) } else { Duration::ZERO };
+        self.placed_within(rest, || if is_up() { Waited::TooLong } else { Waited::NoServerUp }).await
+    }
+
+    async fn placed_within(mut self, at_most: Duration, too_long: impl FnOnce() -> Waited) -> Waited {
         if let Ok(place) = tokio::time::timeout(at_most, &mut self.started).await {
-            return place.ok();
+            return place.map_or(Waited::Dismissed, Waited::Placed);
         }
         match self.dispatch.cancel(self.ticket) {
-            Some(_) => None,
+            Some(_) => too_long(),
             // Started in this very moment: its place is on the way.
-            None => (&mut self.started).await.ok(),
+            None => (&mut self.started).await.map_or(Waited::Dismissed, Waited::Placed),
         }
     }
 }
@@ -83,6 +123,19 @@ impl Drop for InLine {
     }
 }
 
+/// How a wait in line ended.
+#[derive(Debug)]
+pub(crate) enum Waited {
+    /// It has a place.
+    Placed(InFlight),
+    /// It took too long.
+    TooLong,
+    /// It took too long for a server to be up.
+    NoServerUp,
+    /// The fleet was exchanged for one without this line.
+    Dismissed,
+}
+
 /// What the dispatcher decided about a request.
 #[derive(Debug)]
 pub(crate) enum Route {
@@ -91,7 +144,7 @@ pub(crate) enum Route {
     /// It waits.
     InLine(InLine),
     /// It is refused.
-    Blocked(Blocked),
+    Blocked(Refusal),
 }
 
 /// Why a request is where it is.
@@ -113,6 +166,15 @@ impl Reason {
     /// All of them.
     pub(crate) const ALL: [Self; 5] = [Self::IdleFastest, Self::IdleSlower, Self::Queued, Self::Waited, Self::Blocked];
 
+    /// Why a request that was placed at once is where it is.
+    pub(crate) fn of(kind: JoinKind) -> Self {
+        match kind {
+            JoinKind::IdleFastest => Self::IdleFastest,
+            JoinKind::IdleSlower => Self::IdleSlower,
+            JoinKind::Queued => Self::Queued,
+        }
+    }
+
     /// Its word in metrics and logs.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -128,14 +190,14 @@ impl Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{fleet, server, server_type};
+    use crate::testing::{epoch, fleet, server, server_type};
     use proptest::prelude::*;
+    use shortline_core::JobTypeId;
     use shortline_core::fleet::settings::{LineSettings, Overflow, Settings};
-    use shortline_core::{Fleet, JobTypeId};
 
     /// Two servers with `buffer` places; job type 0 on both, 1 on the first, 2 on the second.
     fn dispatch(buffer: u32, line: Option<u32>) -> Arc<Dispatch> {
-        let lines = LineSettings { size: line, timeout_s: None };
+        let lines = LineSettings { size: line, ..LineSettings::default() };
         let overflow = if line.is_some() { Overflow::Wait } else { Overflow::Reject };
         let parts = fleet(
             vec![server_type("fast", 2.0), server_type("slow", 1.0)],
@@ -143,7 +205,11 @@ mod tests {
             &[&[0, 1], &[0], &[1]],
             Settings { overflow, lines, ..Settings::default() },
         );
-        Arc::new(Dispatch::new(Arc::new(Fleet::new(parts).unwrap()), "jfsq".parse().unwrap(), 1).unwrap())
+        Arc::new(Dispatch::new(Arc::new(epoch(parts)), 1).unwrap())
+    }
+
+    fn route(dispatch: &Arc<Dispatch>, job_type: JobTypeId) -> Route {
+        dispatch.route(&dispatch.epoch(), job_type)
     }
 
     fn counts(dispatch: &Dispatch) -> (u64, usize) {
@@ -155,16 +221,16 @@ mod tests {
     async fn a_freed_place_goes_to_the_job_in_line_and_a_dropped_one_passes_it_on() {
         let dispatch = dispatch(1, Some(10));
         let l = JobTypeId::new(1);
-        let Route::Placed(first, Reason::IdleFastest) = dispatch.route(l) else { panic!("an idle server") };
-        let Route::InLine(gone) = dispatch.route(l) else { panic!("a full server") };
-        let Route::InLine(second) = dispatch.route(l) else { panic!("a full server") };
+        let Route::Placed(first, Reason::IdleFastest) = route(&dispatch, l) else { panic!("an idle server") };
+        let Route::InLine(gone) = route(&dispatch, l) else { panic!("a full server") };
+        let Route::InLine(second) = route(&dispatch, l) else { panic!("a full server") };
         assert_eq!(counts(&dispatch), (1, 2));
         drop(gone);
         assert_eq!(counts(&dispatch), (1, 1));
         drop(first);
         assert_eq!(counts(&dispatch), (1, 0));
-        let place = second.place(Duration::from_secs(1)).await.expect("the freed place");
-        assert_eq!(place.server(), ServerId::new(0));
+        let Waited::Placed(place) = second.place(&dispatch.epoch().limits).await else { panic!("the freed place") };
+        assert_eq!(place.server().name(), "a");
         drop(place);
         assert_eq!(counts(&dispatch), (0, 0));
     }
@@ -172,9 +238,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_wait_that_takes_too_long_leaves_the_line() {
         let dispatch = dispatch(1, Some(10));
-        let Route::Placed(_first, _) = dispatch.route(JobTypeId::new(1)) else { panic!("an idle server") };
-        let Route::InLine(waits) = dispatch.route(JobTypeId::new(1)) else { panic!("a full server") };
-        assert!(waits.place(Duration::from_secs(30)).await.is_none());
+        let Route::Placed(_first, _) = route(&dispatch, JobTypeId::new(1)) else { panic!("an idle server") };
+        let Route::InLine(waits) = route(&dispatch, JobTypeId::new(1)) else { panic!("a full server") };
+        assert!(matches!(waits.place(&dispatch.epoch().limits).await, Waited::TooLong));
         assert_eq!(counts(&dispatch), (1, 0));
     }
 
@@ -182,10 +248,10 @@ mod tests {
     async fn a_place_sent_to_a_receiver_that_is_gone_goes_to_the_next_in_line() {
         let dispatch = dispatch(1, Some(1000));
         let l = JobTypeId::new(1);
-        let Route::Placed(first, _) = dispatch.route(l) else { panic!("an idle server") };
+        let Route::Placed(first, _) = route(&dispatch, l) else { panic!("an idle server") };
         let mut waiting = Vec::new();
         for _ in 0..1000 {
-            let Route::InLine(mut job) = dispatch.route(l) else { panic!("a full server") };
+            let Route::InLine(mut job) = route(&dispatch, l) else { panic!("a full server") };
             job.started.close();
             waiting.push(job);
         }
@@ -198,7 +264,7 @@ mod tests {
         let dispatch = dispatch(1, None);
         let held = Arc::clone(&dispatch);
         let panicked = std::thread::spawn(move || {
-            let Route::Placed(_place, _) = held.route(JobTypeId::new(0)) else { panic!("an idle server") };
+            let Route::Placed(_place, _) = route(&held, JobTypeId::new(0)) else { panic!("an idle server") };
             panic!("on purpose");
         });
         assert!(panicked.join().is_err());
@@ -217,7 +283,7 @@ mod tests {
             let (mut placed, mut waiting) = (Vec::new(), Vec::<InLine>::new());
             for (action, n) in steps {
                 match action {
-                    0 | 1 => match dispatch.route(JobTypeId::new(n % 3)) {
+                    0 | 1 => match route(&dispatch, JobTypeId::new(n % 3)) {
                         Route::Placed(place, _) => placed.push(place),
                         Route::InLine(job) => waiting.push(job),
                         Route::Blocked(_) => {}
@@ -234,7 +300,7 @@ mod tests {
                     }
                 }
                 let mut truth = [0, 0];
-                placed.iter().for_each(|p| truth[p.server().index()] += 1);
+                placed.iter().for_each(|p| truth[usize::from(p.server().name() == "b")] += 1);
                 let snapshot = dispatch.snapshot();
                 let counted: Vec<u64> = snapshot.servers.iter().map(|s| s.jobs).collect();
                 prop_assert_eq!(counted, truth.to_vec());

@@ -8,8 +8,13 @@
 //! | `shortline_waiting_seconds` (histogram): arrival to a place at a server | |
 //! | `shortline_decision_seconds` (histogram): the dispatcher's lock included | |
 //! | `shortline_in_flight`, `shortline_server_up`, `shortline_routed_total` | `server` |
+//! | `shortline_server_health`: 1, of servers that are not up | `server`, `health`: draining, down, tripped, probing, slow-start |
 //! | `shortline_waiting` | `job_type` |
-//! | `shortline_connections` | |
+//! | `shortline_retries_total` | `reason`: connect, reset, status, refused, model_lost |
+//! | `shortline_retries_withheld_total`, `shortline_trips_total` | |
+//! | `shortline_reloads_total` | `result`: ok, failed |
+//! | `shortline_config_valid`: 1 if the last reload succeeded, or there was none; `shortline_epoch`: exchanges of the fleet | |
+//! | `shortline_connections`, `shortline_connections_turned_away_total` | |
 //!
 //! The number of series is bounded: names come from the fleet only (requests without a known job type have
 //! `job_type=""`), series that are 0 are left out where that says the same, and beyond the first [`LABELLED`] servers
@@ -25,10 +30,12 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use shortline_core::{JobTypeId, ServerId};
 
+use crate::breaker::Condition;
 use crate::gateway::Gateway;
 use crate::histogram::Histogram;
 use crate::in_flight::Reason;
 use crate::outcome::Outcome;
+use crate::retry::Cause;
 
 /// Most servers and most job types with series of their own.
 const LABELLED: usize = 1000;
@@ -52,31 +59,50 @@ impl Collector for Metrics {
         histogram(&mut encoder, "shortline_response_seconds", "arrival to the end of the answer", &stats.response_s)?;
         histogram(&mut encoder, "shortline_waiting_seconds", "arrival to a place at a server", &stats.waiting_s)?;
         histogram(&mut encoder, "shortline_decision_seconds", "time to choose a server", dispatch.decision_s())?;
+        self.retries(&mut encoder)?;
         self.servers(&mut encoder)?;
+        self.reloads(&mut encoder)?;
         let connections = stats.connections.load(Relaxed);
         encoder
             .encode_descriptor("shortline_connections", "open client connections", None, MetricType::Gauge)?
-            .encode_gauge(&as_gauge(connections))
+            .encode_gauge(&as_gauge(connections))?;
+        let help = "client connections beyond connections_per_client";
+        encoder
+            .encode_descriptor("shortline_connections_turned_away", help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, u64, f64>(&stats.turned_away.load(Relaxed), None)
     }
 }
 
 impl Metrics {
+    fn reloads(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let reloads = &self.0.reloads;
+        let mut metric =
+            encoder.encode_descriptor("shortline_reloads", "readings of the fleet file", None, MetricType::Counter)?;
+        counter(&mut metric, &[("result", "ok")], reloads.done.load(Relaxed))?;
+        counter(&mut metric, &[("result", "failed")], reloads.failed.load(Relaxed))?;
+        let help = "whether the last reload succeeded";
+        encoder
+            .encode_descriptor("shortline_config_valid", help, None, MetricType::Gauge)?
+            .encode_gauge(&i64::from(reloads.valid.load(Relaxed)))?;
+        encoder
+            .encode_descriptor("shortline_epoch", "exchanges of the fleet", None, MetricType::Gauge)?
+            .encode_gauge(&as_gauge(self.0.dispatch.exchanges()))
+    }
+
     fn requests(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let (gateway, fleet) = (&self.0, self.0.fleet());
+        let (gateway, epoch) = (&self.0, self.0.dispatch.epoch());
         let name = "shortline_requests";
         let mut metric = encoder.encode_descriptor(name, "requests that have ended", None, MetricType::Counter)?;
         let mut write = |job_type: &str, outcome: Outcome, count: u64| match count {
             0 => Ok(()),
             _ => counter(&mut metric, &[("job_type", job_type), ("outcome", outcome.name())], count),
         };
-        let ended = |l, outcome| gateway.stats.of(l).map_or(0, |counts| counts.ended(outcome));
+        let job_types = epoch.job_types();
+        let (own, others) = job_types.split_at(job_types.len().min(LABELLED));
         for &outcome in Outcome::ALL {
-            write("", outcome, ended(None, outcome))?;
-            for l in fleet.job_types().take(LABELLED) {
-                write(&fleet.job_type_name(l), outcome, ended(Some(l), outcome))?;
-            }
-            let others = fleet.job_types().skip(LABELLED).map(|l| ended(Some(l), outcome)).sum();
-            write(OTHER, outcome, others)?;
+            write("", outcome, gateway.stats.unknown().ended(outcome))?;
+            own.iter().try_for_each(|l| write(l.name(), outcome, l.ended(outcome)))?;
+            write(OTHER, outcome, others.iter().map(|l| l.ended(outcome)).sum())?;
         }
         Ok(())
     }
@@ -89,9 +115,26 @@ impl Metrics {
             .try_for_each(|&kind| counter(&mut metric, &[("kind", kind.name())], self.0.dispatch.decisions(kind)))
     }
 
+    fn retries(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let Gateway { stats, dispatch, .. } = &*self.0;
+        let name = "shortline_retries";
+        let mut metric =
+            encoder.encode_descriptor(name, "requests sent to another server", None, MetricType::Counter)?;
+        Cause::ALL
+            .iter()
+            .try_for_each(|&cause| counter(&mut metric, &[("reason", cause.name())], stats.retries.of(cause)))?;
+        let name = "shortline_retries_withheld";
+        encoder
+            .encode_descriptor(name, "retries for which there was no budget", None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, u64, f64>(&stats.retries.total_withheld(), None)?;
+        encoder
+            .encode_descriptor("shortline_trips", "breakers that opened", None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, u64, f64>(&dispatch.trips(), None)
+    }
+
     fn servers(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let (dispatch, fleet) = (&self.0.dispatch, self.0.fleet());
-        let snapshot = dispatch.snapshot();
+        let snapshot = self.0.dispatch.snapshot();
+        let (epoch, fleet) = (&snapshot.epoch, &snapshot.epoch.fleet);
         let servers: Vec<ServerId> = fleet.servers_in_file_order().collect();
         let job_types: Vec<JobTypeId> = fleet.job_types().collect();
         let server_name = |s: ServerId| fleet.server_name(s);
@@ -106,10 +149,20 @@ impl Metrics {
         each(&servers, up, |s, n| gauge(&mut metric, "server", &s.map_or(OTHER.into(), server_name), n))?;
 
         let mut metric =
+            encoder.encode_descriptor("shortline_server_health", "1: as the label says", None, MetricType::Gauge)?;
+        for &server in servers.iter().take(LABELLED) {
+            let health = epoch.server(server).health().condition();
+            if health != Condition::Up {
+                let labels = [("server", server_name(server)), ("health", health.name().to_owned())];
+                metric.encode_family(&labels)?.encode_gauge(&1_i64)?;
+            }
+        }
+
+        let mut metric =
             encoder.encode_descriptor("shortline_routed", "requests sent to the server", None, MetricType::Counter)?;
         each(
             &servers,
-            |s| dispatch.routed(s),
+            |s| epoch.server(s).routed(),
             |s, n| counter(&mut metric, &[("server", &s.map_or(OTHER.into(), server_name))], n),
         )?;
 

@@ -25,6 +25,8 @@ outcomes! {
     Server4xx = "server_4xx",
     /// The server's answer was passed on whole, status 5xx.
     Server5xx = "server_5xx",
+    /// The gateway has listed its models.
+    Models = "models",
     /// The client went away before the answer was complete.
     ClientAbort = "client_abort",
     /// The gateway ended before the request did.
@@ -55,6 +57,8 @@ outcomes! {
     ClientTimeout = "client_timeout",
     /// The request was broken, its head or its body.
     BadRequest = "bad_request",
+    /// The request's head was too large.
+    HeaderTooLarge = "header_too_large",
     /// A protocol that is not spoken.
     Unsupported = "unsupported",
 }

@@ -3,51 +3,77 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request};
+use http_body::Body;
 use hyper::body::Incoming;
+use shortline_core::JobTypeId;
 use shortline_core::fleet::settings::JobTypeSource;
-use shortline_core::{Blocked, ServerId};
 
+use crate::attempts::forward;
+use crate::epoch::Epoch;
 use crate::errors::Refusal;
 use crate::exchange::Exchange;
-use crate::gateway::{Gateway, Limits};
+use crate::fleet_server::Server;
+use crate::gateway::Gateway;
 use crate::headers;
-use crate::in_flight::{Reason, Route};
+use crate::health::Report;
+use crate::in_flight::{Reason, Route, Waited};
 use crate::job_type::Named;
-use crate::request_body::{Late, Progress, RequestBody};
+use crate::link::Link;
+use crate::models;
+use crate::outcome::Outcome;
+use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
-use crate::upstream::{Sent, header_value};
+use crate::tunnel::{Switch, Tunnel};
+use crate::upstream::header_value;
 
 /// Answers one request of the client at `peer`. Always answers: what goes wrong becomes a refusal.
 pub(crate) async fn handle(
     gateway: Arc<Gateway>,
+    link: Arc<Link>,
     peer: HeaderValue,
     request: Request<Incoming>,
 ) -> Result<Response<ResponseBody>, Infallible> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let mut exchange = Exchange::begin(&gateway, &head);
+    let epoch = gateway.dispatch.epoch();
+    if let Some(refusal) = link.refusal(&head.method) {
+        return Ok(refuse(&epoch, exchange, &refusal));
+    }
+    if let Some(models) = models::answer(&gateway, &epoch, &head) {
+        link.answer(models.status());
+        return Ok(list(exchange, models));
+    }
+    let switch = Switch::asked_for(&mut head, body.is_end_stream());
     let mut end = gateway.cut_off.1.clone();
     let answered = tokio::select! {
         biased;
-        answered = answer(&gateway, &mut exchange, &peer, head, RequestBody::new(body)) => answered,
+        answered = answer(&epoch, &mut exchange, &peer, head, RequestBody::new(body), switch.as_ref()) => answered,
         () = end.ending() => Err(Refusal::CutOff),
     };
-    match answered {
-        Ok((server, answer, sender)) => Ok(pass_on(exchange, server, answer, sender).await),
-        Err(refusal) => Ok(refuse(exchange, &refusal)),
-    }
+    let response = match (answered, switch) {
+        (Ok((answer, sender)), Some(switch)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            switch_over(&epoch, exchange, answer, sender, switch, &link)
+        }
+        (Ok((answer, sender)), _) => pass_on(&epoch, exchange, answer, sender).await,
+        (Err(refusal), _) => refuse(&epoch, exchange, &refusal),
+    };
+    link.answer(response.status());
+    Ok(response)
 }
 
 /// The head of the answer of the server that serves the request.
 async fn answer(
-    gateway: &Arc<Gateway>,
+    epoch: &Arc<Epoch>,
     exchange: &mut Exchange,
     peer: &HeaderValue,
     mut head: request::Parts,
     mut body: RequestBody,
-) -> Result<(ServerId, Response<Incoming>, Sender), Refusal> {
-    let server = match place(gateway, exchange, &mut head, &mut body).await {
-        Ok(server) => server,
+    switch: Option<&Switch>,
+) -> Result<(Response<Incoming>, Sender), Refusal> {
+    let (job_type, server) = match place(epoch, exchange, &mut head, &mut body).await {
+        Ok(placed) => placed,
         Err(refusal) => {
             // A client that waits for "100 Continue" has sent nothing that would be in the way.
             if !head.headers.contains_key(header::EXPECT) {
@@ -56,51 +82,50 @@ async fn answer(
             return Err(refusal);
         }
     };
-    let upstream = gateway.upstream(server);
-    headers::to_server(&mut head.headers, peer, head.uri.authority(), upstream.authority());
-    let (answer, sender) = forward(gateway, server, to_origin_form(head), body).await?;
-    Ok((server, answer, sender))
+    headers::to_server(&mut head.headers, peer, head.uri.authority(), server.upstream().authority());
+    if let Some(switch) = switch {
+        headers::ask_to_switch(&mut head.headers, &switch.protocol);
+    }
+    forward(epoch, exchange, job_type, to_origin_form(head), body, switch.is_some()).await
 }
 
 /// Finds the job type and a place at a server, waiting in line for it if need be.
 async fn place(
-    gateway: &Arc<Gateway>,
+    epoch: &Arc<Epoch>,
     exchange: &mut Exchange,
     head: &mut request::Parts,
     body: &mut RequestBody,
-) -> Result<ServerId, Refusal> {
-    headers::check(head)?;
+) -> Result<(JobTypeId, Arc<Server>), Refusal> {
+    headers::check(head, epoch.limits.client.head.lines)?;
     if head.method == Method::CONNECT {
         return Err(Refusal::Unsupported("CONNECT"));
     }
-    if headers::wants_websocket(&head.headers) {
-        return Err(Refusal::Unsupported("WebSocket"));
-    }
-    let Named { job_type, by } = gateway.finder.find(gateway.fleet(), head, body).await?;
-    exchange.set_job_type(job_type);
+    let Named { job_type, by } = epoch.finder.find(&epoch.fleet, head, body).await?;
+    let record = epoch.job_type(job_type);
+    exchange.set_job_type(record);
     if matches!(by, JobTypeSource::Path | JobTypeSource::Host) {
         // The request itself does not name it, so the server is told.
-        head.headers.insert(headers::X_JOB_TYPE, header_value(&gateway.fleet().job_type_name(job_type)));
+        head.headers.insert(headers::X_JOB_TYPE, header_value(record.name()));
     }
-    let (place, reason) = match gateway.dispatch.route(job_type) {
-        Route::Placed(place, reason) => (place, reason),
-        Route::InLine(line) => match line.place(gateway.limits.queue).await {
-            Some(place) => (place, Reason::Waited),
-            None => return Err(Refusal::QueueTimeout),
-        },
-        Route::Blocked(blocked) => {
-            exchange.blocked();
-            return Err(match blocked {
-                Blocked::NoRoom => Refusal::NoCapacity { waits: false },
-                Blocked::LineFull => Refusal::NoCapacity { waits: true },
-                Blocked::NoServerUp if gateway.fleet().graph().degree(job_type.index()) == 0 => Refusal::NotHeld,
-                Blocked::NoServerUp => Refusal::NoServerUp,
-            });
+    let (place, reason) = loop {
+        match exchange.gateway.dispatch.route(epoch, job_type) {
+            Route::Placed(place, reason) => break (place, reason),
+            Route::InLine(line) => match line.place(&epoch.limits).await {
+                Waited::Placed(place) => break (place, Reason::Waited),
+                Waited::TooLong => return Err(Refusal::QueueTimeout),
+                Waited::NoServerUp => return Err(Refusal::NoServerUp),
+                // The next fleet is asked.
+                Waited::Dismissed => {}
+            },
+            Route::Blocked(refusal) => {
+                exchange.blocked();
+                return Err(refusal);
+            }
         }
     };
-    let server = place.server();
+    let server = Arc::clone(place.server());
     exchange.placed(place, reason);
-    Ok(server)
+    Ok((job_type, server))
 }
 
 /// The request as a server expects it: HTTP/1.1, the target without scheme and host.
@@ -112,79 +137,60 @@ fn to_origin_form(mut head: request::Parts) -> request::Parts {
     head
 }
 
-/// Sends the request to the server and waits for the head of its answer.
-async fn forward(
-    gateway: &Gateway,
-    server: ServerId,
-    head: request::Parts,
-    mut body: RequestBody,
-) -> Result<(Response<Incoming>, Sender), Refusal> {
-    let upload = body.watch();
-    let mut request = Request::from_parts(head, body);
-    loop {
-        let mut lease = gateway.lease(server).await?;
-        match in_time(lease.send(request), upload.as_deref(), &gateway.limits).await? {
-            Sent::Answer(answer)
-                if answer.status() == StatusCode::SWITCHING_PROTOCOLS
-                    || !headers::is_plainly_framed(answer.headers()) =>
-            {
-                return Err(Refusal::UpstreamError);
-            }
-            Sent::Answer(answer) => return Ok((answer, Sender { lease, upload })),
-            Sent::Stale(again) => request = again,
-            Sent::Failed if upload.is_some_and(|upload| upload.is_broken()) => return Err(Refusal::BadRequest),
-            Sent::Failed => return Err(Refusal::UpstreamError),
-        }
-    }
-}
-
-/// Waits for the answer's head as long as `first_byte` allows, and while a body is under way as long as it moves.
-async fn in_time(
-    send: impl Future<Output = Sent>,
-    upload: Option<&Progress>,
-    limits: &Limits,
-) -> Result<Sent, Refusal> {
-    let Some(upload) = upload else {
-        return tokio::time::timeout(limits.first_byte, send).await.map_err(|_| Refusal::UpstreamTimeout);
-    };
-    let mut send = std::pin::pin!(send);
-    loop {
-        match upload.late(limits.idle, limits.first_byte) {
-            Late::Client => return Err(Refusal::ClientTimeout),
-            Late::Server => return Err(Refusal::UpstreamTimeout),
-            Late::NotBefore(deadline) => {
-                if let Ok(sent) = tokio::time::timeout_at(deadline, &mut send).await {
-                    return Ok(sent);
-                }
-            }
-        }
-    }
-}
-
 /// The server's answer, for the client.
 async fn pass_on(
+    epoch: &Epoch,
     mut exchange: Exchange,
-    server: ServerId,
     answer: Response<Incoming>,
     sender: Sender,
 ) -> Response<ResponseBody> {
     let (mut head, incoming) = answer.into_parts();
     head.version = Version::HTTP_11;
-    let gateway = &exchange.gateway;
-    headers::to_client(&mut head.headers, gateway.served_by.then(|| gateway.upstream(server).name()));
+    headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
     exchange.answered(head.status);
-    match Streamed::begin(exchange, server, incoming, sender).await {
+    match Streamed::begin(exchange, incoming, sender, epoch.limits.idle).await {
         Ok(body) => Response::from_parts(head, ResponseBody::Streamed(body)),
-        Err(exchange) => refuse(exchange, &Refusal::UpstreamError),
+        Err(exchange) => refuse(epoch, exchange, &Refusal::UpstreamError),
     }
 }
 
+/// The server switches to the protocol that the client has asked for: the connections become a tunnel.
+fn switch_over(
+    epoch: &Epoch,
+    mut exchange: Exchange,
+    mut answer: Response<Incoming>,
+    sender: Sender,
+    switch: Switch,
+    link: &Link,
+) -> Response<ResponseBody> {
+    let server = hyper::upgrade::on(&mut answer);
+    let (mut head, _) = answer.into_parts();
+    let protocol = head.headers.get(header::UPGRADE).cloned().unwrap_or(switch.protocol);
+    headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
+    headers::ask_to_switch(&mut head.headers, &protocol);
+    exchange.answered(head.status);
+    // The server has shown that it is well; a tunnel may take days to end.
+    exchange.report(Report::EndedWell);
+    link.set_tunnel(Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle });
+    Response::from_parts(head, ResponseBody::Own(Bytes::new()))
+}
+
+/// The gateway knows the answer itself.
+fn list(mut exchange: Exchange, models: Response<Bytes>) -> Response<ResponseBody> {
+    exchange.set_outcome(Outcome::Models);
+    exchange.answered(models.status());
+    exchange.passed_on(models.body().len());
+    models.map(ResponseBody::Own)
+}
+
 /// The gateway's own answer.
-fn refuse(mut exchange: Exchange, refusal: &Refusal) -> Response<ResponseBody> {
+fn refuse(epoch: &Epoch, mut exchange: Exchange, refusal: &Refusal) -> Response<ResponseBody> {
     exchange.leave_server();
-    let gateway = &exchange.gateway;
-    let retry_after_s = gateway.retry_s(refusal, exchange.job_type());
-    let response = refusal.response(gateway.no_capacity_status, retry_after_s);
+    let retry_after_s = exchange.gateway.retry_s(refusal, exchange.job_type());
+    let response = match exchange.is_grpc() {
+        true => refusal.grpc_response(epoch.no_capacity_status, retry_after_s),
+        false => refusal.response(epoch.no_capacity_status, retry_after_s),
+    };
     exchange.set_outcome(refusal.outcome());
     exchange.answered(response.status());
     exchange.passed_on(response.body().len());

@@ -1,7 +1,8 @@
 //! The body of a request on its way to the server.
 //!
 //! While the job type is looked for, pieces are held; afterwards they are replayed and the rest streams through, one
-//! frame at a time and no faster than the server takes it. [`Progress`] tells the one who waits for the answer whose
+//! frame at a time and no faster than the server takes it. A copy may be [kept](KeptBody) for a second server.
+//! [`Progress`] tells the one who waits for the answer whose
 //! turn it is while the body is under way.
 
 use std::collections::VecDeque;
@@ -15,9 +16,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::errors::{NoModel, Refusal};
+use crate::kept_body::KeptBody;
 use crate::model_scan::{ModelScan, Scan};
 
 /// Of a refused request's body this much is read and thrown away, so that a client that sends it all before it reads
@@ -30,13 +33,56 @@ const DISCARD_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     held: VecDeque<Frame<Bytes>>,
-    rest: Incoming,
+    /// `None`: there is no more.
+    rest: Option<Incoming>,
     progress: Option<Arc<Progress>>,
+    kept: Option<Arc<KeptBody>>,
+    /// Rings when nobody waits for the answer any more.
+    abandoned: Option<oneshot::Receiver<()>>,
+}
+
+/// Ends the sending of a body when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Abandon {
+    _rings: oneshot::Sender<()>,
+}
+
+/// Why a body does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    /// The client broke off.
+    #[error("the client broke off its request")]
+    Client(#[source] hyper::Error),
+    /// Nobody waits for the answer any more.
+    #[error("the request was abandoned")]
+    Abandoned,
 }
 
 impl RequestBody {
     pub(crate) fn new(rest: Incoming) -> Self {
-        Self { held: VecDeque::new(), rest, progress: None }
+        Self { held: VecDeque::new(), rest: Some(rest), progress: None, kept: None, abandoned: None }
+    }
+
+    /// A body that is all here.
+    pub(crate) fn of(held: impl IntoIterator<Item = Frame<Bytes>>) -> Self {
+        Self { held: held.into_iter().collect(), rest: None, progress: None, kept: None, abandoned: None }
+    }
+
+    /// Keeps a copy of what is here and of what passes from now on, unless it is already clear that it is longer than
+    /// `limit`.
+    pub(crate) fn keep(&mut self, limit: u64) -> Option<Arc<KeptBody>> {
+        if self.size_hint().lower() > limit {
+            return None;
+        }
+        let kept = KeptBody::new(limit);
+        if self.has_all() {
+            // Now, and not as it passes: it may have to pass twice (see `again`).
+            self.held.iter().for_each(|frame| kept.pass(frame));
+            kept.end();
+        } else {
+            self.kept = Some(Arc::clone(&kept));
+        }
+        Some(kept)
     }
 
     /// Reads until the top-level member `model` is found; what is read is held for the server.
@@ -47,7 +93,7 @@ impl RequestBody {
         let mut scan = ModelScan::new();
         let mut room = limit;
         loop {
-            let frame = match tokio::time::timeout(idle, self.rest.frame()).await {
+            let frame = match tokio::time::timeout(idle, self.next()).await {
                 Err(_) => return Err(Refusal::ClientTimeout),
                 Ok(Some(Err(_))) => return Err(Refusal::BadRequest),
                 Ok(None) => return Ok(Err(NoModel::Absent(scan.end()))),
@@ -70,13 +116,49 @@ impl RequestBody {
         }
     }
 
+    async fn next(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+        self.rest.as_mut()?.frame().await
+    }
+
+    /// The same body once more, if all of it is held. The pieces are shared, not copied.
+    pub(crate) fn again(&self) -> Option<Self> {
+        if !self.has_all() {
+            return None;
+        }
+        let held: Vec<_> = self
+            .held
+            .iter()
+            .filter_map(|frame| match (frame.data_ref(), frame.trailers_ref()) {
+                (Some(data), _) => Some(Frame::data(data.clone())),
+                (None, Some(trailers)) => Some(Frame::trailers(trailers.clone())),
+                (None, None) => None,
+            })
+            .collect();
+        Some(Self::of(held))
+    }
+
+    /// What ends the sending of the body, if some of it is still to come.
+    pub(crate) fn abandon(&mut self) -> Option<Abandon> {
+        if self.has_all() {
+            return None;
+        }
+        let (rings, abandoned) = oneshot::channel();
+        self.abandoned = Some(abandoned);
+        Some(Abandon { _rings: rings })
+    }
+
+    /// Whether nothing is to come from the client.
+    fn has_all(&self) -> bool {
+        self.rest.as_ref().is_none_or(Body::is_end_stream)
+    }
+
     /// Throws the rest away, within bounds.
     pub(crate) async fn discard(&mut self) {
         self.held.clear();
         let rest = async {
             let mut read = 0;
             while read < DISCARD_BYTES
-                && let Some(Ok(frame)) = self.rest.frame().await
+                && let Some(Ok(frame)) = self.next().await
             {
                 read += frame.data_ref().map_or(0, Bytes::len);
             }
@@ -87,10 +169,21 @@ impl RequestBody {
 
     /// A view of how far the body is, if some of it is still to come from the client.
     pub(crate) fn watch(&mut self) -> Option<Arc<Progress>> {
-        if !self.rest.is_end_stream() {
+        if !self.has_all() {
             self.progress = Some(Arc::new(Progress::new()));
         }
         self.progress.clone()
+    }
+
+    /// This piece passes; `None`: there is no more.
+    fn keep_passing(&self, frame: Option<&Frame<Bytes>>) {
+        let Some(kept) = &self.kept else { return };
+        if let Some(frame) = frame {
+            kept.pass(frame);
+        }
+        if frame.is_none() || self.is_end_stream() {
+            kept.end();
+        }
     }
 
     fn note(&self, stage: Stage) {
@@ -102,32 +195,49 @@ impl RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Broken;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         if let Some(frame) = self.held.pop_front() {
+            self.keep_passing(Some(&frame));
             return Poll::Ready(Some(Ok(frame)));
         }
-        let polled = Pin::new(&mut self.rest).poll_frame(cx);
+        if let Some(abandoned) = &mut self.abandoned
+            && Pin::new(abandoned).poll(cx).is_ready()
+        {
+            self.abandoned = None;
+            self.rest = None;
+            return Poll::Ready(Some(Err(Broken::Abandoned)));
+        }
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        let polled = Pin::new(&mut *rest).poll_frame(cx);
+        let is_end = rest.is_end_stream();
         self.note(match &polled {
             Poll::Pending => Stage::Client,
-            Poll::Ready(Some(Ok(_))) if !self.rest.is_end_stream() => Stage::Server,
+            Poll::Ready(Some(Ok(_))) if !is_end => Stage::Server,
             Poll::Ready(Some(Err(_))) => Stage::Broken,
             Poll::Ready(_) => Stage::Sent,
         });
-        polled
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => self.keep_passing(Some(frame)),
+            Poll::Ready(None) => self.keep_passing(None),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+        polled.map_err(Broken::Client)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.rest.is_end_stream()
+        self.held.is_empty() && self.has_all()
     }
 
     fn size_hint(&self) -> SizeHint {
         let held = self.held.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum::<u64>();
-        let rest = self.rest.size_hint();
+        let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + held);
-        if let Some(upper) = rest.upper() {
+        // A length would leave no room for trailers.
+        let has_trailers = self.held.iter().any(Frame::is_trailers);
+        if let Some(upper) = rest.upper().filter(|_| !has_trailers) {
             hint.set_upper(upper + held);
         }
         hint

@@ -9,6 +9,7 @@
 //! goes to the client. Later the client gets all that came before the break: the break is reported one turn late, so
 //! that head and pieces which are still in the connection's buffer are sent first.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,10 +18,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use shortline_core::ServerId;
 use tokio::time::{Instant, Sleep};
 
 use crate::exchange::Exchange;
+use crate::health::Report;
 use crate::outcome::Outcome;
 use crate::request_body::Progress;
 use crate::upstream::Lease;
@@ -38,11 +39,11 @@ pub(crate) enum ResponseBody {
 /// A server's answer under way.
 #[derive(Debug)]
 pub(crate) struct Streamed {
-    /// What came together with the head.
-    first: Option<Frame<Bytes>>,
+    /// What was read before the head was passed on.
+    ahead: VecDeque<Frame<Bytes>>,
     incoming: Incoming,
     exchange: Exchange,
-    connection: Option<(Lease, ServerId)>,
+    connection: Option<Lease>,
     /// The request's body, if it may still be under way.
     upload: Option<Arc<Progress>>,
     idle: Duration,
@@ -59,6 +60,14 @@ pub(crate) struct Streamed {
 pub(crate) struct Sender {
     pub(crate) lease: Lease,
     pub(crate) upload: Option<Arc<Progress>>,
+    /// What of the answer's body was read already.
+    pub(crate) ahead: VecDeque<Frame<Bytes>>,
+}
+
+impl Sender {
+    pub(crate) fn new(lease: Lease, upload: Option<Arc<Progress>>) -> Self {
+        Self { lease, upload, ahead: VecDeque::new() }
+    }
 }
 
 /// Why an answer is broken off.
@@ -78,16 +87,16 @@ impl Streamed {
     /// # Errors
     /// The exchange back, if the server has broken off already.
     pub(crate) async fn begin(
-        exchange: Exchange,
-        server: ServerId,
+        mut exchange: Exchange,
         incoming: Incoming,
         sender: Sender,
+        idle: Duration,
     ) -> Result<Self, Exchange> {
-        let Sender { lease, upload } = sender;
-        let idle = exchange.gateway.limits.idle;
-        let connection = Some((lease, server));
+        let Sender { lease, upload, ahead } = sender;
+        exchange.passed_on(ahead.iter().filter_map(Frame::data_ref).map(Bytes::len).sum());
+        let connection = Some(lease);
         let mut body =
-            Self { first: None, incoming, exchange, connection, upload, idle, alarm: None, moved: true, broken: None };
+            Self { ahead, incoming, exchange, connection, upload, idle, alarm: None, moved: true, broken: None };
         if body.incoming.is_end_stream() {
             body.end();
             return Ok(body);
@@ -97,14 +106,14 @@ impl Streamed {
                 tracing::debug!(%error, "a server broke off right behind the head of its answer");
                 return Err(body.exchange);
             }
-            Poll::Ready(Some(Ok(frame))) => body.first = Some(frame),
+            Poll::Ready(Some(Ok(frame))) => body.ahead.push_back(frame),
             Poll::Ready(None) | Poll::Pending => {}
         }
         Ok(body)
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        if let Some(frame) = self.first.take() {
+        if let Some(frame) = self.ahead.pop_front() {
             return Poll::Ready(Some(Ok(frame)));
         }
         if let Some(broken) = self.broken.take() {
@@ -153,27 +162,28 @@ impl Streamed {
     /// All of it was read. A server that answers before it has the whole request gets no more of it: its connection
     /// closes instead of lying in the pool half used.
     fn end(&mut self) {
-        if let Some((lease, server)) = self.connection.take() {
+        if let Some(lease) = self.connection.take() {
             self.exchange.complete();
             if self.upload.as_ref().is_none_or(|upload| upload.is_sent()) {
-                self.exchange.gateway.give_back(server, lease);
+                self.exchange.gateway.give_back(lease);
             }
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        let first = self.first.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
+        let ahead = self.ahead.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum::<u64>();
         let rest = self.incoming.size_hint();
         let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower() + first);
+        hint.set_lower(rest.lower() + ahead);
         if let Some(upper) = rest.upper() {
-            hint.set_upper(upper + first);
+            hint.set_upper(upper + ahead);
         }
         hint
     }
 
     fn break_off(&mut self, outcome: Outcome) {
         self.exchange.set_outcome(outcome);
+        self.exchange.report(Report::Failed);
         self.exchange.leave_server();
         self.connection = None;
     }
@@ -210,7 +220,7 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Own(bytes) => bytes.is_empty(),
-            Self::Streamed(streamed) => streamed.first.is_none() && streamed.incoming.is_end_stream(),
+            Self::Streamed(streamed) => streamed.ahead.is_empty() && streamed.incoming.is_end_stream(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Serving: accept connections, stop when told.
 //!
-//! HTTP/1.1 and HTTP/2 without TLS on one port; which one a connection speaks is seen by its first bytes. When the
+//! HTTP/1.1 and HTTP/2 without TLS on one port; which one a connection speaks is seen by its first bytes. A connection
+//! on which the protocol was switched stays one: it goes on as a tunnel ([`crate::tunnel`]). When the
 //! shutdown begins the listener closes, idle connections are let go, and running requests have the grace to finish;
 //! after it, or when told to end at once, what still runs is cut off: requests whose answer has not begun are refused,
 //! the others break off, and both count as `cut_off`. Either way every job has left its server when
@@ -27,9 +28,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::admin::Admin;
+use crate::checks::keep_checking;
 use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
-use crate::outcome::Outcome;
+use crate::link::Link;
+use crate::per_client;
 use crate::proxy;
 use crate::shutdown::Shutdown;
 
@@ -41,6 +44,9 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Least time between two log lines about one listener.
 const COMPLAINTS: Duration = Duration::from_secs(1);
+
+/// Header lines that hyper takes without being told.
+const HYPER_HEADERS: usize = 100;
 
 /// How serving ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,9 +77,12 @@ impl Gateway {
             }
         };
 
+        let mut checks = JoinSet::new();
+        checks.spawn(keep_checking(Arc::clone(&self)));
+        checks.spawn(Arc::clone(&self).follow_names());
+
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        // A client has this long for the head of a request, and an idle connection as long until the next one.
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.idle);
+        builder.http1().timer(TokioTimer::new());
         let graceful = GracefulShutdown::new();
         let mut clients = Listener::new(listener);
         let mut connections = JoinSet::new();
@@ -83,9 +92,14 @@ impl Gateway {
                 () = shutdown.draining() => break,
                 Some(_) = connections.join_next() => {}
                 (socket, (stream, peer)) = next_client(&self.client_sockets, &mut clients) => {
+                    let Some(entered) = self.clients.enter(peer.ip(), self.dispatch.epoch().limits.per_client) else {
+                        self.stats.turned_away.fetch_add(1, Relaxed);
+                        connections.spawn(per_client::turn_away(stream, socket));
+                        continue;
+                    };
                     let connection = Arc::clone(&self).connection(builder.clone(), stream, peer, graceful.watcher());
                     connections.spawn(async {
-                        let _socket = socket;
+                        let _held = (socket, entered);
                         connection.await;
                     });
                 }
@@ -95,19 +109,24 @@ impl Gateway {
         drop(clients);
         let in_flight = self.stats.running.load(Relaxed);
         tracing::info!(in_flight, connections = connections.len(), grace_s = grace.as_secs_f64(), "draining");
-        let mut drained = std::pin::pin!(graceful.shutdown());
-        let in_time = tokio::select! {
-            () = &mut drained => true,
-            () = tokio::time::sleep(grace) => false,
-            () = shutdown.ending() => false,
-        };
-        if !in_time {
-            self.cut_off.0.end();
-            // Who is slower than this is cut off without a word.
-            let _: Result<(), _> = tokio::time::timeout(LAST_WORDS, drained).await;
-            connections.abort_all();
+        {
+            let mut drained = std::pin::pin!(async {
+                graceful.shutdown().await;
+                // Tunnels outlive HTTP.
+                while connections.join_next().await.is_some() {}
+            });
+            let in_time = tokio::select! {
+                () = &mut drained => true,
+                () = tokio::time::sleep(grace) => false,
+                () = shutdown.ending() => false,
+            };
+            if !in_time {
+                self.cut_off.0.end();
+                // Who is slower than this is cut off without a word.
+                let _: Result<(), _> = tokio::time::timeout(LAST_WORDS, drained).await;
+            }
         }
-        while connections.join_next().await.is_some() {}
+        connections.shutdown().await;
         // Requests over HTTP/2 have tasks of their own, which learn of it a moment later.
         let ended = async {
             while self.stats.running.load(Acquire) > 0 {
@@ -117,7 +136,7 @@ impl Gateway {
         if tokio::time::timeout(LAST_WORDS, ended).await.is_err() {
             tracing::warn!(running = self.stats.running.load(Relaxed), "requests outlive their connections");
         }
-        let cut_off = self.stats.total(Outcome::CutOff);
+        let cut_off = self.stats.cut_off();
         tracing::info!(cut_off, "drained");
         Ok(Served { cut_off })
     }
@@ -125,7 +144,7 @@ impl Gateway {
     /// Serves one connection to its end.
     async fn connection(
         self: Arc<Self>,
-        builder: auto::Builder<TokioExecutor>,
+        mut builder: auto::Builder<TokioExecutor>,
         stream: TcpStream,
         peer: SocketAddr,
         watcher: hyper_util::server::graceful::Watcher,
@@ -136,11 +155,22 @@ impl Gateway {
             return;
         }
         let peer = forwarded_for(peer.ip());
-        let service = service_fn(|request| proxy::handle(Arc::clone(&self), peer.clone(), request));
-        let stream = TokioIo::new(ClientStream::new(stream, self.limits.idle));
-        let connection = builder.serve_connection(stream, service);
+        let link = Arc::new(Link::default());
+        let service = service_fn(|request| proxy::handle(Arc::clone(&self), Arc::clone(&link), peer.clone(), request));
+        let limits = self.dispatch.epoch().limits.client;
+        // An idle connection has this long until the next request; how long its head may take, the stream sees to.
+        builder.http1().header_read_timeout(limits.idle.max(limits.header));
+        builder.http2().max_header_list_size(u32::try_from(limits.head.bytes).unwrap_or(u32::MAX));
+        if limits.head.lines > HYPER_HEADERS {
+            builder.http1().max_headers(limits.head.lines);
+        }
+        let stream = TokioIo::new(ClientStream::new(stream, Arc::clone(&link), limits));
+        let connection = builder.serve_connection_with_upgrades(stream, service);
         if let Err(error) = watcher.watch(connection).await {
             tracing::debug!(error, "connection to a client failed");
+        }
+        if let Some(tunnel) = link.take_tunnel() {
+            tunnel.run().await;
         }
     }
 }

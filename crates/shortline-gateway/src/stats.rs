@@ -1,30 +1,45 @@
 //! What was counted since the start: per job type and outcome, response and waiting times, connections.
 //!
-//! Plain atomics, written without locks; `/metrics` and `/status` read the same ones. A job type costs memory from
-//! its first request on. Requests without a known job type share one entry, whatever they named.
+//! Plain atomics, written without locks; `/metrics` and `/status` read the same ones. A job type's counts take memory
+//! from its first request on, and outlive an exchange of the fleet. Requests without a known job type share one entry,
+//! whatever they named.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use shortline_core::JobTypeId;
-
 use crate::histogram::Histogram;
 use crate::outcome::Outcome;
+use crate::rates::Meter;
+use crate::retry::RetryCounts;
 
-/// All counts.
+/// Counts of all requests together, and of those without a known job type.
 #[derive(Debug)]
 pub(crate) struct Stats {
-    job_types: Vec<OnceLock<Box<JobTypeCounts>>>,
     unknown: JobTypeCounts,
+    /// Requests that were cut off.
+    cut_off: AtomicU64,
     /// Arrival to the end of the answer, of requests whose server's answer was passed on whole.
     pub(crate) response_s: Histogram,
     /// Arrival to a place at a server.
     pub(crate) waiting_s: Histogram,
+    /// Requests that were sent to another server.
+    pub(crate) retries: RetryCounts,
     /// Client connections that are open.
     pub(crate) connections: AtomicU64,
+    /// Connections of clients that had as many as they may.
+    pub(crate) turned_away: AtomicU64,
     /// Requests that have arrived and not ended.
     pub(crate) running: AtomicU64,
+}
+
+/// A job type as the gateway knows it, by its name: the same object in each fleet that has a job type of this name.
+#[derive(Debug)]
+pub(crate) struct JobTypeRecord {
+    name: Box<str>,
+    counts: OnceLock<Box<JobTypeCounts>>,
+    /// How fast its requests come.
+    arrivals: Meter,
 }
 
 /// Counts of one job type.
@@ -38,49 +53,84 @@ pub(crate) struct JobTypeCounts {
 }
 
 impl Stats {
-    pub(crate) fn new(job_types: usize) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            job_types: std::iter::repeat_with(OnceLock::new).take(job_types).collect(),
             unknown: JobTypeCounts::default(),
+            cut_off: AtomicU64::new(0),
             response_s: Histogram::from_milliseconds(),
             waiting_s: Histogram::from_milliseconds(),
+            retries: RetryCounts::default(),
             connections: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
             running: AtomicU64::new(0),
         }
     }
 
-    /// Counts of a job type, if a request of it ever came; `None`: of those without a known one.
-    pub(crate) fn of(&self, job_type: Option<JobTypeId>) -> Option<&JobTypeCounts> {
-        match job_type {
-            Some(l) => self.job_types[l.index()].get().map(Box::as_ref),
-            None => Some(&self.unknown),
-        }
-    }
-
-    /// A request of this job type has come.
-    pub(crate) fn arrived(&self, job_type: JobTypeId) {
-        self.entry(Some(job_type)).arrivals.fetch_add(1, Relaxed);
+    /// Counts of requests without a known job type.
+    pub(crate) fn unknown(&self) -> &JobTypeCounts {
+        &self.unknown
     }
 
     /// A request has ended.
-    pub(crate) fn ended(&self, job_type: Option<JobTypeId>, outcome: Outcome, response: Duration) {
-        let counts = self.entry(job_type);
+    pub(crate) fn ended(&self, job_type: Option<&JobTypeRecord>, outcome: Outcome, response: Duration) {
+        let counts = job_type.map_or(&self.unknown, JobTypeRecord::entry);
         counts.outcomes[outcome as usize].fetch_add(1, Relaxed);
         if outcome.is_answered() {
             counts.response_ns.fetch_add(u64::try_from(response.as_nanos()).unwrap_or(u64::MAX), Relaxed);
             self.response_s.observe(response);
+        } else if outcome == Outcome::CutOff {
+            self.cut_off.fetch_add(1, Relaxed);
         }
     }
 
-    /// How many requests have ended like this.
-    pub(crate) fn total(&self, outcome: Outcome) -> u64 {
-        let known = self.job_types.iter().filter_map(OnceLock::get).map(|counts| counts.ended(outcome));
-        known.sum::<u64>() + self.unknown.ended(outcome)
+    /// How many requests were cut off, of all job types.
+    pub(crate) fn cut_off(&self) -> u64 {
+        self.cut_off.load(Relaxed)
+    }
+}
+
+impl JobTypeRecord {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.into(), counts: OnceLock::new(), arrivals: Meter::default() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its counts, if a request of it ever came.
+    pub(crate) fn counts(&self) -> Option<&JobTypeCounts> {
+        self.counts.get().map(Box::as_ref)
+    }
+
+    /// How many of its requests have ended like this.
+    pub(crate) fn ended(&self, outcome: Outcome) -> u64 {
+        self.counts().map_or(0, |counts| counts.ended(outcome))
+    }
+
+    /// A request of this job type has come.
+    pub(crate) fn arrived(&self) {
+        self.entry().arrivals.fetch_add(1, Relaxed);
+    }
+
+    /// Requests per second that come, measured.
+    pub(crate) fn arrival_rate(&self) -> f64 {
+        self.arrivals.rate()
+    }
+
+    /// The same; `None` as long as nothing was measured.
+    pub(crate) fn measured_rate(&self) -> Option<f64> {
+        self.arrivals.is_measured().then(|| self.arrivals.rate())
+    }
+
+    /// Measures over the `dt_s` seconds since the last call.
+    pub(crate) fn measure(&self, dt_s: f64) {
+        self.arrivals.tick(dt_s, self.counts().map_or(0, |counts| counts.arrivals.load(Relaxed)));
     }
 
     /// The rate at which the job type's servers complete requests, computed by `now` once a tick.
-    pub(crate) fn drain_rate(&self, job_type: JobTypeId, tick: u32, now: impl FnOnce() -> f64) -> f64 {
-        let drain = &self.entry(Some(job_type)).drain;
+    pub(crate) fn drain_rate(&self, tick: u32, now: impl FnOnce() -> f64) -> f64 {
+        let drain = &self.entry().drain;
         let known = drain.load(Relaxed);
         if known >> 32 == u64::from(tick) + 1 {
             return f64::from(f32::from_bits(known as u32));
@@ -90,19 +140,12 @@ impl Stats {
         rate
     }
 
-    fn entry(&self, job_type: Option<JobTypeId>) -> &JobTypeCounts {
-        match job_type {
-            Some(l) => self.job_types[l.index()].get_or_init(Box::default),
-            None => &self.unknown,
-        }
+    fn entry(&self) -> &JobTypeCounts {
+        self.counts.get_or_init(Box::default)
     }
 }
 
 impl JobTypeCounts {
-    pub(crate) fn arrivals(&self) -> u64 {
-        self.arrivals.load(Relaxed)
-    }
-
     pub(crate) fn ended(&self, outcome: Outcome) -> u64 {
         self.outcomes[outcome as usize].load(Relaxed)
     }

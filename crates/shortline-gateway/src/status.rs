@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::gateway::{Bound, Gateway};
 use crate::outcome::Outcome;
+use crate::stats::JobTypeCounts;
 
 /// The gateway at a moment. Servers and job types are in the fleet file's order.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -34,8 +35,12 @@ pub struct ServerStatus {
     /// The name of its type.
     #[serde(rename = "type")]
     pub server_type: String,
-    /// Whether it gets requests.
+    /// Whether it gets requests, be it few.
     pub up: bool,
+    /// How it is: `up`, `draining`, `down`, `tripped`, `probing` or `slow-start`.
+    pub health: &'static str,
+    /// Job types that it gets no requests for, because it says that it does not have their models.
+    pub lost: Vec<String>,
     /// All jobs at it.
     pub in_flight: u64,
     /// Those beyond its slots.
@@ -71,8 +76,8 @@ impl Gateway {
     /// The gateway as numbers. O(servers + job types), plus the bound.
     #[must_use]
     pub fn status(&self) -> Status {
-        let fleet = self.fleet();
         let snapshot = self.dispatch.snapshot();
+        let (epoch, fleet) = (&snapshot.epoch, &snapshot.epoch.fleet);
         let server = |id| {
             let (now, type_id) = (snapshot.servers[shortline_core::ServerId::index(id)], fleet.server_type(id));
             let server_type = fleet.server_type_parts(type_id);
@@ -80,6 +85,8 @@ impl Gateway {
                 name: fleet.server_name(id),
                 server_type: server_type.name.clone(),
                 up: now.up,
+                health: epoch.server(id).health().condition().name(),
+                lost: epoch.server(id).lost().names(),
                 in_flight: now.jobs,
                 waiting: now.jobs.saturating_sub(u64::from(server_type.slots)),
                 slots: server_type.slots,
@@ -88,26 +95,25 @@ impl Gateway {
                     shortline_core::fleet::Speed::Rate(rate) => Some(rate),
                     shortline_core::fleet::Speed::Rank(_) => None,
                 },
-                routed_total: self.dispatch.routed(id),
+                routed_total: epoch.server(id).routed(),
             }
         };
         let job_type = |id: shortline_core::JobTypeId| {
-            let counts = self.stats.of(Some(id));
-            let ended = |outcome| counts.map_or(0, |counts| counts.ended(outcome));
+            let record = epoch.job_type(id);
             JobTypeStatus {
-                name: fleet.job_type_name(id),
-                arrival_rate_per_s: self.arrival_rates.get(id.index()),
+                name: record.name().to_owned(),
+                arrival_rate_per_s: record.arrival_rate(),
                 waiting: snapshot.waiting[id.index()],
-                mean_response_s: counts.and_then(|counts| counts.mean_response_s()),
-                blocked_total: ended(Outcome::NoCapacity),
-                no_server_total: ended(Outcome::NoServerUp),
+                mean_response_s: record.counts().and_then(JobTypeCounts::mean_response_s),
+                blocked_total: record.ended(Outcome::NoCapacity),
+                no_server_total: record.ended(Outcome::NoServerUp),
             }
         };
-        let arrival_rates = || fleet.job_types().map(|l| self.arrival_rates.get(l.index())).collect::<Vec<f64>>();
+        let arrival_rates = || epoch.job_types().iter().map(|l| l.arrival_rate()).collect::<Vec<f64>>();
         Status {
-            policy: self.policy().to_string(),
+            policy: epoch.policy.to_string(),
             uptime_s: self.started.elapsed().as_secs_f64(),
-            epoch: snapshot.epoch,
+            epoch: snapshot.exchanges,
             waiting_total: snapshot.waiting_total,
             servers: fleet.servers_in_file_order().map(server).collect(),
             job_types: fleet.job_types().map(job_type).collect(),

@@ -1,8 +1,17 @@
 //! Fleets for the unit tests, built in code.
 
-use shortline_core::fleet::settings::Settings;
+use std::sync::Arc;
+
+use shortline_core::Fleet;
+use shortline_core::fleet::settings::{Address, Settings};
 use shortline_core::fleet::{ArrivalRates, FleetParts, JobTypeParts, Names, ServerParts, ServerTypeParts, Speed};
 use shortline_core::graph::Edges;
+use shortline_core::policy::PolicySpec;
+
+use crate::epoch::Epoch;
+use crate::fleet_server::Server;
+use crate::stats::JobTypeRecord;
+use crate::upstream::Endpoint;
 
 pub(crate) fn server_type(name: &str, rate: f64) -> ServerTypeParts {
     ServerTypeParts { name: name.into(), speed: Speed::Rate(rate), slots: 1 }
@@ -33,4 +42,14 @@ pub(crate) fn fleet(
         edges: Edges::from_rows(rows.iter().map(|row| row.iter().copied())),
         settings,
     }
+}
+
+/// A fleet in service by jfsq, its servers at addresses where nobody is.
+pub(crate) fn epoch(parts: FleetParts) -> Epoch {
+    let fleet = Arc::new(Fleet::new(parts).expect("a valid fleet"));
+    let tls = || panic!("an http address needs no TLS");
+    let endpoint = Endpoint::new(&Address::new(false, "127.0.0.1", 1), tls).unwrap();
+    let nowhere = vec![endpoint; fleet.server_count()];
+    let server = |name: &str, endpoint: &Endpoint| Arc::new(Server::new(name, endpoint));
+    Epoch::new(fleet, PolicySpec::Jfsq, &nowhere, server, |name| Arc::new(JobTypeRecord::new(name)))
 }

@@ -1,6 +1,6 @@
 //! Opening the fleet file that a command is given.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shortline_core::Fleet;
@@ -31,6 +31,11 @@ pub(crate) fn open_parts(path: &Path, matters: impl Fn(&Fault) -> bool) -> Resul
     Ok(parts)
 }
 
+/// What paths in a fleet file are relative to.
+pub(crate) fn folder(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new(".")).to_owned()
+}
+
 /// Reads files that a fleet file names.
 type ReadFile<'a> = &'a dyn Fn(&str) -> std::io::Result<String>;
 
@@ -42,7 +47,7 @@ fn with_text<T>(
     let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
     let text = if is_stdin { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
     let text = text.map_err(|error| Failure::usage(format!("cannot read the fleet file `{name}`: {error}")))?;
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = folder(path);
     read(&Source { name: &name, text: &text }, &|file| std::fs::read_to_string(folder.join(file)))
         .map_err(|faults| Failure::Fleet(Box::new(faults)))
 }

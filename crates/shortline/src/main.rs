@@ -14,6 +14,7 @@ mod logging;
 mod number;
 mod outputs;
 mod page;
+mod reload;
 mod replay;
 mod reproduce;
 mod serve;

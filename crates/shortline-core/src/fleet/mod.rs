@@ -10,10 +10,13 @@
 mod demand;
 mod document;
 mod fault;
+mod health;
 mod names;
 mod read;
 pub mod settings;
 mod text;
+mod to_parts;
+mod to_toml;
 
 use std::ops::Range;
 use std::sync::Arc;

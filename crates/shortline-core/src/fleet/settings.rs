@@ -1,6 +1,8 @@
 //! The sections of a fleet file that describe service, traffic and operation, checked: each
 //! command honours the ones it can and says so about the others.
 
+pub use super::health::{Checks, Health, Retry};
+
 /// `[fleet] overflow`: what happens to a job for which the policy finds no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Overflow {
@@ -11,13 +13,16 @@ pub enum Overflow {
     Wait,
 }
 
-/// `[fleet]` `queue_size` and `queue_timeout_s`: the lines in front, used with [`Overflow::Wait`].
+/// `[fleet]` `queue_size`, `queue_timeout_s` and `hold_s`: the lines in front, used with [`Overflow::Wait`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LineSettings {
     /// Longest line per job type; `None` = unbounded (the default).
     pub size: Option<u32>,
     /// Longest wait in line, in seconds; `None` = no limit (the default).
     pub timeout_s: Option<f64>,
+    /// Longest wait in line, in seconds, for the first server of the job type to be up; `None` = such jobs do not wait (the
+    /// default). For `serve` only.
+    pub hold_s: Option<f64>,
 }
 
 /// `[service] distribution`: the law of job sizes, scaled to each job type's mean size.
@@ -195,11 +200,13 @@ pub struct Timeouts {
     pub first_byte_s: f64,
     /// Between two chunks of a body, either way.
     pub idle_s: f64,
+    /// For the head of a request, from its first byte to its last.
+    pub header_s: f64,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect_s: 2.0, first_byte_s: 600.0, idle_s: 60.0 }
+        Self { connect_s: 2.0, first_byte_s: 600.0, idle_s: 60.0, header_s: 10.0 }
     }
 }
 
@@ -240,6 +247,14 @@ pub struct Gateway {
     pub no_capacity_status: u16,
     /// Whether answers name the server in `x-served-by`.
     pub served_by: bool,
+    /// Whether `/v1/models` lists the job types that have a server up.
+    pub models: bool,
+    /// Most bytes of a request's head.
+    pub max_header_bytes: u32,
+    /// Most header lines of a request.
+    pub max_headers: u32,
+    /// Most connections from one client address; `None` = no limit (the default).
+    pub connections_per_client: Option<u32>,
 }
 
 impl Default for Gateway {
@@ -250,6 +265,10 @@ impl Default for Gateway {
             body_scan_limit: 8 << 20,
             no_capacity_status: 503,
             served_by: true,
+            models: true,
+            max_header_bytes: 64 << 10,
+            max_headers: 100,
+            connections_per_client: None,
         }
     }
 }
@@ -272,7 +291,42 @@ pub enum RouteMatch {
     Host(String),
 }
 
-/// An `http://` or `https://` server address.
+/// `[[server]] protocol`: which HTTP a server is spoken to in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Protocol {
+    /// What the server chooses in the TLS handshake (ALPN); without TLS HTTP/1.1.
+    #[default]
+    Auto,
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2; without TLS by prior knowledge.
+    Http2,
+}
+
+/// `[tls]`: how servers at `https://` addresses are spoken to. Paths are relative to the fleet file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tls {
+    /// PEM file with the certificate authorities that are trusted; `None` = the system's.
+    pub ca_file: Option<String>,
+    /// PEM files with the gateway's own certificate chain and its key, for servers that ask for one.
+    pub identity: Option<(String, String)>,
+    /// Whether servers have to prove who they are.
+    pub verify: bool,
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self { ca_file: None, identity: None, verify: true }
+    }
+}
+
+/// How to reach a server: its `http://` or `https://` address, and what to speak there.
+///
+/// ```
+/// use shortline_core::fleet::settings::Address;
+///
+/// assert_eq!(Address::new(true, "gpu.example", 443).to_string(), "https://gpu.example:443");
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Address {
     /// Whether to speak TLS.
@@ -281,6 +335,18 @@ pub struct Address {
     pub host: String,
     /// TCP port.
     pub port: u16,
+    /// Which HTTP.
+    pub protocol: Protocol,
+    /// Name to ask for in TLS (SNI), and the one that its certificate has to bear; `None` = `host`.
+    pub tls_name: Option<String>,
+}
+
+impl Address {
+    /// An address without special wishes.
+    #[must_use]
+    pub fn new(https: bool, host: impl Into<String>, port: u16) -> Self {
+        Self { https, host: host.into(), port, protocol: Protocol::Auto, tls_name: None }
+    }
 }
 
 impl std::fmt::Display for Address {
@@ -313,10 +379,16 @@ pub struct Settings {
     pub information: Information,
     /// `[timeouts]`.
     pub timeouts: Timeouts,
+    /// `[health]`.
+    pub health: Health,
+    /// `[retry]`.
+    pub retry: Retry,
     /// `[emulate]`.
     pub emulate: Emulate,
     /// `[gateway]`.
     pub gateway: Gateway,
+    /// `[tls]`.
+    pub tls: Tls,
     /// `[[route]]` entries in the file's order.
     pub routes: Vec<Route>,
 }

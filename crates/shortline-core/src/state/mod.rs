@@ -41,6 +41,9 @@ const SMALL: usize = 1 << 16;
 /// Below so many levels, servers are counted level by level; else one by one.
 const FEW_LEVELS: u8 = 8;
 
+/// The cap of a server that has none.
+const NO_CAP: u32 = u32::MAX;
+
 const ONLY_WHO_JOINED: &str = "only a job that joined can leave";
 
 /// Where a policy lets jobs be.
@@ -72,6 +75,11 @@ pub struct State {
     weights: Vec<u32>,
     /// A server is idle iff its level is at most this; `NO_ROOM` = so many slots that the level does not tell.
     idle_level: u8,
+    /// Jobs from which on a server counts as down, `NO_CAP` = never; empty until the first server gets a cap.
+    caps: Vec<u32>,
+    /// Servers that have a cap.
+    capped: usize,
+    /// Whether a server has fewer jobs than its cap, and how many have not.
     is_up: Vec<bool>,
     down: usize,
     buckets: Option<Buckets>,
@@ -130,6 +138,8 @@ impl State {
             weights,
             slots,
             idle_level: u8::try_from(common - 1).ok().filter(|&level| level < DEEP).unwrap_or(NO_ROOM),
+            caps: Vec::new(),
+            capped: 0,
             is_up: vec![true; n],
             down: 0,
             buckets,
@@ -201,7 +211,7 @@ impl State {
         told.for_each(|(level, servers)| visit(u32::from(level) / weight, servers));
     }
 
-    /// Whether a server is up.
+    /// Whether a server is up: a candidate for every policy, unless it is full. One at its [`cap`](Self::cap) is not.
     #[inline]
     #[must_use]
     pub fn is_up(&self, server: ServerId) -> bool {
@@ -232,14 +242,21 @@ impl State {
         u64::from(self.jobs(server)) * self.weight(self.fleet.server_type(server))
     }
 
-    /// Whether some server that holds the job type is up. O(1) while all servers are up, else O(degree).
+    /// Jobs from which on a server counts as down, `None` = never; 0 = it is down.
+    #[must_use]
+    pub fn cap(&self, server: ServerId) -> Option<u32> {
+        self.caps.get(server.index()).copied().filter(|&cap| cap != NO_CAP)
+    }
+
+    /// Whether some server that holds the job type takes jobs: its cap is not 0, though it may be reached. O(1) while
+    /// all servers are up, else O(degree).
     #[must_use]
     pub fn has_server_up(&self, job_type: JobTypeId) -> bool {
         if self.down == 0 {
             return self.fleet.graph().degree(job_type.index()) > 0;
         }
         let mut any = false;
-        self.fleet.graph().for_each(job_type.index(), |server| any |= self.is_up(server));
+        self.fleet.graph().for_each(job_type.index(), |server| any |= self.cap(server) != Some(0));
         any
     }
 
@@ -288,19 +305,35 @@ impl State {
         self.levels[server.index()] = if load == self.full_level { NO_ROOM } else { load };
     }
 
-    /// Takes a server up or down; its jobs stay counted. O(servers) when the first goes down.
-    pub(crate) fn set_up(&mut self, server: ServerId, up: bool) {
-        let was_up = std::mem::replace(&mut self.is_up[server.index()], up);
-        if was_up != up {
-            let jobs = self.jobs(server);
-            if up {
-                self.down -= 1
-            } else {
-                self.down += 1;
-                self.full_tells_no_more();
+    /// Gives a server a cap, or takes it away (`None`); its jobs stay counted. O(servers) for the first cap.
+    pub(crate) fn set_cap(&mut self, server: ServerId, cap: Option<u32>) {
+        let cap = cap.unwrap_or(NO_CAP);
+        if self.caps.is_empty() {
+            if cap == NO_CAP {
+                return;
             }
-            self.put(server, jobs, jobs);
+            self.caps = vec![NO_CAP; self.fleet.server_count()];
         }
+        let before = std::mem::replace(&mut self.caps[server.index()], cap);
+        if before == cap {
+            return;
+        }
+        self.capped -= usize::from(before != NO_CAP);
+        self.capped += usize::from(cap != NO_CAP);
+        self.full_tells_no_more();
+        let jobs = self.jobs(server);
+        self.keeps_to_cap(server, jobs);
+        self.put(server, jobs, jobs);
+    }
+
+    /// Whether so many jobs are fewer than the server's cap: then it is up.
+    #[inline(never)]
+    fn keeps_to_cap(&mut self, server: ServerId, jobs: u32) -> bool {
+        let r = server.index();
+        let up = jobs < self.caps[r];
+        let was_up = std::mem::replace(&mut self.is_up[r], up);
+        self.down = self.down + usize::from(was_up) - usize::from(up);
+        up
     }
 
     /// Carries a count over from another state of the same servers; it may exceed this fleet's buffer.
@@ -334,7 +367,7 @@ impl State {
             FullAt::Load(full) => load >= *full,
             FullAt::Jobs(full) => jobs >= full[r],
         };
-        let has_room = !is_full && (self.down == 0 || self.is_up[r]);
+        let has_room = (self.capped == 0 || self.keeps_to_cap(server, jobs)) && !is_full;
         let new = if has_room { load.min(u64::from(DEEP)) as u8 } else { NO_ROOM };
         if self.told(new) == DEEP {
             self.untold[r] = jobs;
@@ -413,7 +446,8 @@ mod tests {
         Arc::new(Fleet::new(parts).unwrap())
     }
 
-    /// Small buffers, deep queues, unequal slots, unequal buffers; with a server that goes down and up from half-way on.
+    /// Small buffers, deep queues, unequal slots, unequal buffers; with a server that is down, capped and up by turns from
+    /// half-way on.
     #[test]
     fn whatever_the_level_tells_the_count_is_right() {
         let fleets = [
@@ -441,7 +475,7 @@ mod tests {
                     counts[r] -= u32::from(counts[r] > 0);
                 }
                 if step >= 20_000 && step % 700 == 0 {
-                    state.set_up(ServerId::new(1), step % 1400 != 0);
+                    state.set_cap(ServerId::new(1), [Some(0), Some(3), None][step / 700 % 3]);
                 }
                 assert_eq!(state.jobs(server), counts[r], "fleet {number}, step {step}, server {r}");
                 let is_full = fleet.buffer(server).is_some_and(|buffer| counts[r] >= buffer);

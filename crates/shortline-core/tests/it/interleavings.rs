@@ -1,4 +1,4 @@
-//! Any interleaving of route, complete, cancel, set_up and migrate keeps count = truth.
+//! Any interleaving of route, route_avoiding, complete, cancel, set_cap, suspend, resume and migrate keeps count = truth.
 //!
 //! Beside the dispatcher runs a naive list of all jobs: where each runs, by its server's name, and who waits, in the
 //! order of arrival. After every operation both say the same about every server, line and ticket; every decision is
@@ -29,7 +29,7 @@ proptest! {
     fn any_interleaving_keeps_count_equal_to_truth(
         seed: u64,
         policy in prop::sample::select(policies()),
-        steps in prop::collection::vec((0..20_u8, any::<u32>(), any::<u32>()), 1..250),
+        steps in prop::collection::vec((0..24_u8, any::<u32>(), any::<u32>()), 1..250),
     ) {
         let mut truth = Truth::new(seed, policy);
         for (what, a, b) in steps {
@@ -47,7 +47,10 @@ struct Truth {
     jobs: u64,
     running: Vec<(ServerKey, String)>,
     waiting: Vec<(u64, Ticket, String)>,
-    down: BTreeSet<String>,
+    /// Caps of the servers that have one.
+    caps: BTreeMap<String, u64>,
+    /// Job type and server.
+    suspended: BTreeSet<(String, String)>,
     tickets: HashSet<Ticket>,
     cancelled: Vec<Ticket>,
 }
@@ -56,7 +59,9 @@ struct Truth {
 struct View<'a> {
     fleet: &'a Fleet,
     jobs: BTreeMap<ServerId, u64>,
-    down: Vec<ServerId>,
+    caps: BTreeMap<ServerId, u64>,
+    /// Servers that are as good as down for this decision.
+    avoided: Vec<ServerId>,
 }
 
 impl Live for View<'_> {
@@ -69,7 +74,8 @@ impl Live for View<'_> {
     }
 
     fn is_up(&self, server: ServerId) -> bool {
-        !self.down.contains(&server)
+        let capped = self.caps.get(&server).is_some_and(|&cap| self.jobs(server) >= cap);
+        !capped && !self.avoided.contains(&server)
     }
 }
 
@@ -114,7 +120,8 @@ impl Truth {
             jobs: 0,
             running: vec![],
             waiting: vec![],
-            down: BTreeSet::new(),
+            caps: BTreeMap::new(),
+            suspended: BTreeSet::new(),
             tickets: HashSet::new(),
             cancelled: vec![],
         }
@@ -130,8 +137,16 @@ impl Truth {
                     assert_eq!(self.live.cancel(ticket), None, "a ticket is good for one job, once");
                 }
             }
-            16..19 => self.set_up(ServerId::new(a % self.live.fleet().server_count()), !b.is_multiple_of(3)),
+            16..19 => {
+                let caps = [Some(0), Some(1), Some(2), Some(4), None, None];
+                self.set_cap(ServerId::new(a % self.live.fleet().server_count()), caps[b % caps.len()]);
+            }
             19 => self.migrate(b),
+            20 | 21 => self.route_avoiding(JobTypeId::new(a % self.live.fleet().job_type_count()), b),
+            22 | 23 => {
+                let (l, r) = (a % self.live.fleet().job_type_count(), b % self.live.fleet().server_count());
+                self.suspend(JobTypeId::new(l), ServerId::new(r), what == 22 && !a.is_multiple_of(3));
+            }
             _ => {}
         }
     }
@@ -142,7 +157,20 @@ impl Truth {
         for server in self.running.iter().filter_map(|(_, name)| fleet.find_server(name)) {
             *jobs.entry(server).or_insert(0) += 1;
         }
-        View { fleet, jobs, down: self.down.iter().filter_map(|name| fleet.find_server(name)).collect() }
+        let caps = self.caps.iter().filter_map(|(name, &cap)| Some((fleet.find_server(name)?, cap))).collect();
+        View { fleet, jobs, caps, avoided: vec![] }
+    }
+
+    /// The state for a decision about this type, with the servers it cannot go to by a suspended edge.
+    fn view_of(&self, l: JobTypeId) -> View<'_> {
+        let fleet = self.live.fleet();
+        let avoided = fleet.servers().filter(|&r| self.is_suspended(l, r)).collect();
+        View { avoided, ..self.view() }
+    }
+
+    fn is_suspended(&self, l: JobTypeId, server: ServerId) -> bool {
+        let fleet = self.live.fleet();
+        self.suspended.contains(&(fleet.job_type_name(l), fleet.server_name(server)))
     }
 
     fn waits(&self) -> bool {
@@ -155,11 +183,11 @@ impl Truth {
         self.jobs += 1;
         let job = self.jobs;
         let name = self.live.fleet().job_type_name(l);
-        let view = self.view();
+        let view = self.view_of(l);
         let law = law(self.live.policy(), &view, l);
-        let holders: Vec<ServerId> =
-            view.fleet.servers().filter(|&r| view.fleet.graph().contains(l.index(), r)).collect();
-        let is_any_up = holders.iter().any(|&r| view.is_up(r));
+        let takes = |r: &ServerId| view.caps.get(r) != Some(&0) && !view.avoided.contains(r);
+        let is_any_up = view.fleet.servers().any(|r| view.fleet.graph().contains(l.index(), r) && takes(&r));
+        assert_eq!(self.live.has_server_up(l), is_any_up);
         let ahead = self.waiting.iter().filter(|(_, _, of)| *of == name).count();
         let limit = view.fleet.settings().lines.size.map_or(usize::MAX, |size| size as usize);
         let waits = self.waits();
@@ -189,6 +217,39 @@ impl Truth {
         }
     }
 
+    /// A job that has been at some servers of the fleet: which ones, the bits of `b` say.
+    fn route_avoiding(&mut self, l: JobTypeId, b: usize) {
+        let fleet = Arc::clone(self.live.fleet());
+        let avoided: Vec<ServerId> = fleet.servers().filter(|r| b >> r.index() & 1 == 1).collect();
+        let mut view = self.view_of(l);
+        view.avoided.extend(&avoided);
+        let law = law(self.live.policy(), &view, l);
+        let keys: Vec<ServerKey> = avoided.iter().map(|&r| self.live.key(r)).collect();
+        match self.live.route_avoiding(l, &keys, &mut self.rng) {
+            Some(Joined { server, key, .. }) => {
+                assert!(law.contains_key(&Some(server)), "{} chose {server:?}, allowed: {law:?}", self.live.policy());
+                self.running.push((key, fleet.server_name(server)));
+            }
+            None => assert!(law.contains_key(&None), "no place although the policy has one: {law:?}"),
+        }
+    }
+
+    fn suspend(&mut self, l: JobTypeId, server: ServerId, suspended: bool) {
+        let fleet = Arc::clone(self.live.fleet());
+        let edge = (fleet.job_type_name(l), fleet.server_name(server));
+        if suspended {
+            let new = self.suspended.insert(edge);
+            let started = self.live.suspend(l, server);
+            let expected = self.start_all(fleet.servers().filter(|_| new).collect::<Vec<_>>());
+            self.agree(started, expected);
+        } else {
+            self.suspended.remove(&edge);
+            let started = self.live.resume(l, server);
+            let expected = self.start_all([server]);
+            self.agree(started, expected);
+        }
+    }
+
     fn has_room(&self, server: ServerId) -> bool {
         let view = self.view();
         let most = match self.live.policy() {
@@ -201,7 +262,10 @@ impl Truth {
     /// The longest-waiting job that this server can serve goes there if there is room; its number and place.
     fn start_first(&mut self, server: ServerId) -> Option<(u64, ServerId)> {
         let fleet = Arc::clone(self.live.fleet());
-        let can_serve = |name: &str| fleet.graph().contains(job_type(&fleet, name).index(), server);
+        let can_serve = |name: &str| {
+            let l = job_type(&fleet, name);
+            fleet.graph().contains(l.index(), server) && !self.is_suspended(l, server)
+        };
         let first = self.waiting.iter().position(|(_, _, name)| can_serve(name)).filter(|_| self.has_room(server))?;
         let (job, _, _) = self.waiting.remove(first);
         self.running.push((self.live.key(server), fleet.server_name(server)));
@@ -221,6 +285,9 @@ impl Truth {
     fn complete(&mut self, i: usize) {
         let (key, name) = self.running.swap_remove(i);
         let started = self.live.complete(key);
+        if self.live.fleet().find_server(&name).is_none() && self.running.iter().all(|(_, other)| *other != name) {
+            self.caps.remove(&name);
+        }
         let expected = self.live.fleet().find_server(&name).and_then(|server| self.start_first(server));
         self.agree(started, expected);
     }
@@ -231,16 +298,16 @@ impl Truth {
         self.cancelled.push(ticket);
     }
 
-    fn set_up(&mut self, server: ServerId, up: bool) {
+    fn set_cap(&mut self, server: ServerId, cap: Option<u32>) {
         let name = self.live.fleet().server_name(server);
-        if up {
-            self.down.remove(&name)
-        } else {
-            self.down.insert(name)
+        let before = match cap {
+            Some(cap) => self.caps.insert(name, cap.into()),
+            None => self.caps.remove(&name),
         };
-        let started = self.live.set_up(server, up);
+        let falls = cap == Some(0) || before.unwrap_or(u64::MAX) > cap.map_or(u64::MAX, u64::from);
+        let started = self.live.set_cap(server, cap);
         let all: Vec<ServerId> = self.live.fleet().servers().collect();
-        let expected = self.start_all(if up { vec![server] } else { all });
+        let expected = self.start_all(if falls { all } else { vec![server] });
         self.agree(started, expected);
     }
 
@@ -249,9 +316,11 @@ impl Truth {
         let policy = if b.is_multiple_of(2) { self.live.policy() } else { policies()[b % policies().len()] };
         let prepared = LiveDispatcher::prepare(&from, some_fleet(&mut self.rng).build(), policy).unwrap();
         let migrated = self.live.migrate(prepared);
-        // A server that leaves the fleet forgets that it was down.
+        // A server that leaves the fleet, and has no jobs, forgets its cap.
         let fleet = Arc::clone(self.live.fleet());
-        self.down.retain(|name| fleet.find_server(name).is_some());
+        let has_jobs = |name: &String| self.running.iter().any(|(_, other)| other == name);
+        self.caps.retain(|name, _| fleet.find_server(name).is_some() || has_jobs(name));
+        self.suspended.retain(|(l, r)| fleet.find_job_type(l).is_some() && fleet.find_server(r).is_some());
         let waits = self.waits();
         let (stay, go): (Vec<_>, Vec<_>) =
             self.waiting.drain(..).partition(|(_, _, name)| waits && fleet.find_job_type(name).is_some());
@@ -280,6 +349,7 @@ impl Truth {
         for server in view.fleet.servers() {
             assert_eq!(u64::from(self.live.jobs(server)), view.jobs(server), "jobs at {server:?}");
             assert_eq!(self.live.is_up(server), view.is_up(server), "whether {server:?} is up");
+            assert_eq!(self.live.cap(server).map(u64::from), view.caps.get(&server).copied(), "cap of {server:?}");
             assert_eq!(self.live.find(self.live.key(server)), Some(server));
         }
         let gone = self.running.iter().filter(|(_, name)| view.fleet.find_server(name).is_none()).count();
@@ -299,8 +369,8 @@ impl Truth {
         let is_up = |r: &ServerId| self.live.is_up(*r);
         let up: Vec<ServerId> = fleet.servers().filter(is_up).collect();
         for (job, _, name) in &self.waiting {
-            let l = job_type(&fleet, name).index();
-            let held = up.iter().find(|&&r| fleet.graph().contains(l, r));
+            let l = job_type(&fleet, name);
+            let held = up.iter().find(|&&r| fleet.graph().contains(l.index(), r) && !self.is_suspended(l, r));
             assert_eq!(held, None, "job {job} waits for ever while a server that holds its type is idle");
         }
         while !self.waiting.is_empty() {

@@ -61,6 +61,12 @@ async fn every_request_is_logged_once_with_the_decisions_reason() {
             peer.try_send("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf").await.ok()?;
             return None;
         }
+        if head.first.contains("/tunnel") {
+            peer.try_send("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\nhello")
+                .await
+                .ok()?;
+            peer.is_open_for(std::time::Duration::from_secs(60)).await;
+        }
         peer.try_send("HTTP/1.1 201 Created\r\ncontent-length: 5\r\n\r\nhello").await.ok()?;
         Some(peer)
     })
@@ -95,5 +101,20 @@ async fn every_request_is_logged_once_with_the_decisions_reason() {
         let seconds = |name| line[name].parse::<f64>().unwrap();
         assert!(seconds("response_s") >= seconds("waiting_s") && seconds("response_s") < 20.0, "{line:?}");
     }
-    running.stop().await;
+
+    // A tunnel is logged when it ends, however it ends.
+    let mut tunnel = Peer::connect(running.address).await;
+    let asks =
+        get("m").replace("GET /", "GET /logged/tunnel").replace("host:", "connection: upgrade\r\nupgrade: x\r\nhost:");
+    tunnel.send(asks).await;
+    assert_eq!(tunnel.head().await.unwrap().status(), 101);
+    assert_eq!(tunnel.exactly(5).await, b"hello");
+    tunnel.send("abc").await;
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert_eq!(lines.lock().unwrap().len(), 4);
+    running.trigger.end();
+    running.ended().await;
+    let seen = lines.lock().unwrap().clone();
+    assert_eq!(text(&seen[4]), "GET /logged/tunnel m s 101 idle-fastest 5 cut_off");
+    assert_eq!(seen[4]["bytes_received"], "3");
 }

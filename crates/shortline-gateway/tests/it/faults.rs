@@ -7,8 +7,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 
 use crate::support::{Backend, Holding, OK, Peer, Plan, Running, call, eventually, get};
 
+/// Its breaker never trips: every request shall see the fault.
 async fn one_at(address: SocketAddr, change: impl FnOnce(&mut shortline_core::fleet::settings::Settings)) -> Running {
-    Plan::new(&[("m", &[0])]).server("s", 1.0, None, address).settings(change).serve("jfsq", 1).await
+    let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, address);
+    plan.settings(|settings| settings.health.trip_after = 0).settings(change).serve("jfsq", 1).await
 }
 
 /// A server that sends the first half of an answer, waits until the other end has closed, and notes that.
@@ -175,7 +177,7 @@ async fn a_server_that_refuses_connections_is_a_502() {
 }
 
 /// A port on which connecting hangs: its backlog is full and nobody accepts.
-fn hanging() -> (SocketAddr, impl Sized) {
+pub(crate) fn hanging() -> (SocketAddr, impl Sized) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
     socket.listen(1).unwrap();
@@ -435,14 +437,13 @@ async fn no_server_up_is_told_apart_from_no_room() {
     for overflow in [shortline_core::fleet::settings::Overflow::Reject, shortline_core::fleet::settings::Overflow::Wait]
     {
         let running = plan.clone().settings(|s| s.overflow = overflow).serve("jfsq", 1).await;
-        let server = running.gateway.fleet().find_server("s").unwrap();
-        running.gateway.set_up(server, false);
+        assert!(running.gateway.set_up("s", false));
         for job_type in ["m", "nowhere"] {
             let refused = call(running.address, get(job_type)).await;
             assert_eq!((refused.status(), refused.error_code().as_str()), (503, "no_server_up"));
             assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
         }
-        running.gateway.set_up(server, true);
+        running.gateway.set_up("s", true);
         assert_eq!(call(running.address, get("m")).await.status(), 200);
         assert_eq!(running.gateway.status().job_types[0].no_server_total, 1);
         running.stop().await;
@@ -488,12 +489,13 @@ async fn a_client_that_stops_reading_is_let_go_after_idle_s() {
 }
 
 #[tokio::test]
-async fn half_a_request_head_holds_a_connection_for_idle_s_only() {
+async fn half_a_request_head_holds_a_connection_for_header_s_only() {
     let backend = Backend::replying("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-    let running = one_at(backend.address, |s| s.timeouts.idle_s = 0.3).await;
+    let running = one_at(backend.address, |s| s.timeouts.header_s = 0.3).await;
     let mut peer = Peer::connect(running.address).await;
     peer.send("GET / HTTP/1.1\r\nx-job-type: m\r\nx-never-").await;
     let began = Instant::now();
+    assert_eq!(peer.answer().await.error_code(), "client_timeout");
     assert!(peer.is_closed().await);
     assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
     running.stop().await;

@@ -4,17 +4,27 @@
 
 mod access_log;
 mod admin;
+mod demands;
 #[cfg(feature = "lab")]
 mod emulate;
 mod faults;
+mod health;
 mod http;
+mod http2;
 mod job_types;
 #[cfg(feature = "lab")]
 mod lab;
+mod limits;
 mod lines;
+mod models;
+mod reload;
 #[cfg(feature = "lab")]
 mod replay;
+mod retries;
 mod routing;
 mod shutdown;
+mod smuggling;
 mod streaming;
 mod support;
+mod tls;
+mod tunnel;

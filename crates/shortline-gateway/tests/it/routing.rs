@@ -4,24 +4,7 @@ use shortline_core::live::{Routed, ServerKey};
 use shortline_core::random::Generator;
 use shortline_core::{JobTypeId, LiveDispatcher, ServerId};
 
-use crate::support::{Backend, Holding, OK, Peer, Plan, Running, call, get};
-
-#[tokio::test]
-async fn the_fast_server_gets_everything_when_one_request_comes_at_a_time() {
-    let (fast, slow) = (Backend::replying(OK).await, Backend::replying(OK).await);
-    let plan =
-        Plan::new(&[("m", &[0, 1])]).server("slow", 1.0, None, slow.address).server("fast", 10.0, None, fast.address);
-    for policy in ["jfiq", "jfsq"] {
-        let running = plan.serve(policy, 1).await;
-        for _ in 0..200 {
-            let answer = call(running.address, get("m")).await;
-            assert_eq!((answer.status(), answer.header("x-served-by")), (200, Some("fast")), "{policy}");
-        }
-        assert_eq!(running.routed(), [0, 200]);
-        running.stop().await;
-    }
-    assert_eq!((fast.requests(), slow.requests()), (400, 0));
-}
+use crate::support::{Holding, Peer, Plan, Running, get};
 
 /// Opens a request and waits until a server has it.
 async fn open(running: &Running, request: String, server: &Holding, received: usize) -> Peer {
@@ -69,62 +52,6 @@ async fn with_the_fast_server_busy_the_slow_one_gets_it_and_with_both_busy_the_s
 }
 
 #[tokio::test]
-async fn job_types_that_share_a_server_see_each_others_jobs() {
-    let (shared, other) = (Holding::start().await, Holding::start().await);
-    // `a` only on the shared server; `b` on both, and faster on the shared one.
-    let plan = Plan::new(&[("a", &[0]), ("b", &[0, 1])]).server("shared", 5.0, None, shared.backend.address).server(
-        "other",
-        1.0,
-        None,
-        other.backend.address,
-    );
-    let running = plan.serve("jfsq", 1).await;
-    let _a = open(&running, get("a"), &shared, 1).await;
-    let _b = open(&running, get("b"), &other, 1).await;
-    assert_eq!(running.routed(), [1, 1]);
-    running.trigger.end();
-    running.ended().await;
-}
-
-#[tokio::test]
-async fn speeds_per_pair_of_job_type_and_server_type_are_honoured() {
-    let (x, y) = (Backend::replying(OK).await, Backend::replying(OK).await);
-    // As written x is faster; for `b` it is the other way round.
-    let plan = Plan::new(&[("a", &[0, 1]), ("b", &[0, 1])])
-        .server("x", 2.0, None, x.address)
-        .server("y", 1.0, None, y.address)
-        .rate(1, 0, 0.5);
-    for policy in ["jfsq", "jfiq", "sed", "nq"] {
-        let running = plan.serve(policy, 1).await;
-        for _ in 0..50 {
-            assert_eq!(call(running.address, get("a")).await.header("x-served-by"), Some("x"), "{policy}");
-            assert_eq!(call(running.address, get("b")).await.header("x-served-by"), Some("y"), "{policy}");
-        }
-        running.stop().await;
-    }
-}
-
-#[tokio::test]
-async fn a_job_type_on_one_server_never_reaches_another() {
-    let (has, has_not) = (Backend::replying(OK).await, Backend::replying(OK).await);
-    let plan = Plan::new(&[("m", &[1]), ("n", &[0, 1])]).server("without", 9.0, None, has_not.address).server(
-        "with",
-        1.0,
-        None,
-        has.address,
-    );
-    let running = plan.serve("jsq", 1).await;
-    let calls = (0..20).map(|_| async {
-        for _ in 0..50 {
-            assert_eq!(call(running.address, get("m")).await.status(), 200);
-        }
-    });
-    futures_join(calls).await;
-    assert_eq!((has.requests(), has_not.requests()), (1000, 0));
-    running.stop().await;
-}
-
-#[tokio::test]
 async fn a_burst_over_equal_servers_spreads_evenly() {
     let mut backends = Vec::new();
     for _ in 0..10 {
@@ -146,16 +73,6 @@ async fn a_burst_over_equal_servers_spreads_evenly() {
     assert!(running.gateway.status().servers.iter().all(|s| s.in_flight == 10 && s.waiting == 9));
     running.trigger.end();
     running.ended().await;
-}
-
-/// Runs futures at the same time.
-async fn futures_join(futures: impl Iterator<Item = impl Future<Output = ()>>) {
-    let mut all: Vec<_> = futures.map(Box::pin).collect();
-    std::future::poll_fn(|cx| {
-        all.retain_mut(|f| f.as_mut().poll(cx).is_pending());
-        if all.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
 }
 
 /// What happens in the recorded sequence.

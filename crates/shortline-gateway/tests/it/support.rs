@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use shortline_core::Fleet;
-use shortline_core::fleet::settings::{Address, Settings};
+use shortline_core::fleet::settings::{Address, Protocol, Settings};
 use shortline_core::fleet::{
     ArrivalRates, FleetParts, JobTypeParts, Names, RateOverride, ServerParts, ServerTypeParts, Speed,
 };
@@ -156,6 +156,25 @@ impl Peer {
             self.body(head, true).await
         };
         tokio::time::timeout(PATIENCE, read).await.expect("no answer: a hang")
+    }
+
+    /// The next piece of what comes; `None`: the end.
+    pub(crate) async fn some(&mut self) -> Option<Vec<u8>> {
+        let piece = self.stream.fill_buf().await.ok()?.to_vec();
+        self.stream.consume(piece.len());
+        (!piece.is_empty()).then_some(piece)
+    }
+
+    /// So many bytes.
+    pub(crate) async fn exactly(&mut self, bytes: usize) -> Vec<u8> {
+        let mut read = vec![0; bytes];
+        tokio::time::timeout(PATIENCE, self.stream.read_exact(&mut read)).await.expect("a hang").expect("all of it");
+        read
+    }
+
+    /// Ends the sending, and goes on reading.
+    pub(crate) async fn shut(&mut self) {
+        self.stream.get_mut().shutdown().await.unwrap();
     }
 
     /// Keeps the connection open, unread.
@@ -331,7 +350,7 @@ pub(crate) async fn eventually(mut holds: impl FnMut() -> bool) {
 #[derive(Clone)]
 pub(crate) struct Plan {
     parts: FleetParts,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
 }
 
 impl Plan {
@@ -364,13 +383,19 @@ impl Plan {
         });
         let names = Names { base: name.into(), count: None };
         self.parts.servers.push(ServerParts { names, server_type, buffer, addresses: Vec::new() });
-        self.addresses.push(address);
+        self.addresses.push(Address::new(false, address.ip().to_string(), address.port()));
         self
     }
 
     /// A `[[rate]]`.
     pub(crate) fn rate(mut self, job_type: usize, server_type: usize, rate: f64) -> Self {
         self.parts.rates.push(RateOverride { job_type, server_type, rate });
+        self
+    }
+
+    /// What the last server is spoken to in.
+    pub(crate) fn protocol(mut self, protocol: Protocol) -> Self {
+        self.addresses.last_mut().expect("a server").protocol = protocol;
         self
     }
 
@@ -382,7 +407,7 @@ impl Plan {
     pub(crate) fn fleet(&self) -> Arc<Fleet> {
         let mut parts = self.parts.clone();
         for (server, address) in parts.servers.iter_mut().zip(&self.addresses) {
-            server.addresses = vec![Address { https: false, host: address.ip().to_string(), port: address.port() }];
+            server.addresses = vec![address.clone()];
         }
         Arc::new(Fleet::new(parts).expect("a valid fleet"))
     }

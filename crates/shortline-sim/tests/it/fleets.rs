@@ -94,7 +94,7 @@ impl Sketch {
     /// Jobs without a place wait, at most `size` of a type, at most `timeout_s`.
     pub(crate) fn waits(mut self, size: Option<u32>, timeout_s: Option<f64>) -> Self {
         self.parts.settings.overflow = Overflow::Wait;
-        self.parts.settings.lines = LineSettings { size, timeout_s };
+        self.parts.settings.lines = LineSettings { size, timeout_s, hold_s: None };
         self
     }
 

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use super::super::document::{Node, Span, Value};
 use super::super::settings::Address;
 use super::collect::{Faults, Read};
-use super::section::{string, wrong_type};
+use super::section::{At, string, wrong_type};
 use super::words::{counted, quoted};
 
 const FORMS: &str = "write host:port as 10.0.0.7:8000 or [::1]:8000, or a port range as 10.0.0.7:8000-8003; http:// or \
@@ -50,6 +50,18 @@ fn expanded(faults: &Faults<'_>, node: &Node<'_>) -> Read<Vec<(Address, Span)>> 
     Ok(ports.map(|port| (Address { port, ..address.clone() }, node.span.clone())).collect())
 }
 
+/// `tls_name`: a host name or an IP address.
+pub(super) fn tls_name(faults: &Faults<'_>, name: Option<At<&str>>) -> Read<Option<String>> {
+    let Some(At { value, place }) = name else { return Ok(None) };
+    match check_host(value, value.parse::<Ipv6Addr>().is_ok()) {
+        Ok(()) => Ok(Some(value.to_owned())),
+        Err(_) => {
+            let message = format!("`tls_name` is {}, which is no host name", quoted(value));
+            Err(faults.at(&place, message).help("write it without scheme and port").report())
+        }
+    }
+}
+
 fn counted_addresses(count: usize) -> String {
     if count == 1 { "1 address".to_owned() } else { format!("{count} addresses") }
 }
@@ -67,6 +79,20 @@ impl KnownAddresses {
                 let draft = faults.at(place, message).help("each server needs an address of its own");
                 Err(draft.also(&first, "the first").report())
             }
+        }
+    }
+}
+
+/// One address as a fleet file writes it; the error says what is wrong with it, and how it is written.
+impl std::str::FromStr for Address {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        let fault = |why: &str| format!("the address {} {why}; {FORMS}", quoted(written));
+        match parse(written) {
+            Ok((address, ports)) if ports.start() == ports.end() => Ok(address),
+            Ok(_) => Err(fault("is a port range, and one address is asked for")),
+            Err(why) => Err(fault(why)),
         }
     }
 }
@@ -98,7 +124,7 @@ fn parse(written: &str) -> Result<(Address, RangeInclusive<u16>), &'static str> 
     if first > last {
         return Err("has a port range that runs backwards");
     }
-    Ok((Address { https, host: host.to_owned(), port: first }, first..=last))
+    Ok((Address::new(https, host, first), first..=last))
 }
 
 fn port(written: &str) -> Result<u16, &'static str> {

@@ -1,6 +1,7 @@
 //! `[gateway]` and `[[route]]`: how requests become jobs.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use super::super::document::{Node, Span, Value};
 use super::super::settings::{Gateway, JobTypeSource, Route, RouteMatch};
@@ -16,22 +17,39 @@ const SOURCES: [(&str, JobTypeSource); 4] = [
     ("host", JobTypeSource::Host),
 ];
 
+/// Limits on heads: enough for the smallest client, and what the HTTP library takes.
+const HEADER_BYTES: RangeInclusive<u64> = 1024..=262_144;
+const HEADERS: RangeInclusive<u64> = 10..=10_000;
+
 /// `[gateway]`.
 pub(super) fn gateway(root: &mut Section<'_, '_>) -> Read<Gateway> {
     let default = Gateway::default();
     let Some(mut section) = root.section("gateway") else { return Ok(default) };
     let faults = section.faults;
     let job_type_from = section.node("job_type_from").map(|node| sources(faults, node)).transpose();
-    let body_scan_limit = section.node("body_scan_limit").map(|node| bytes(faults, node)).transpose();
+    let body_scan_limit =
+        section.node("body_scan_limit").map(|node| bytes(faults, "body_scan_limit", node)).transpose();
     let no_capacity_status = status(&mut section);
     let served_by = section.boolean("served_by");
+    let models = section.boolean("models");
+    let max_header_bytes = section.integer("max_header_bytes", HEADER_BYTES);
+    let max_headers = section.integer("max_headers", HEADERS);
+    let connections_per_client = section.integer32("connections_per_client", 1);
     section.finish();
     Ok(Gateway {
         job_type_from: job_type_from?.unwrap_or(default.job_type_from),
         body_scan_limit: body_scan_limit?.unwrap_or(default.body_scan_limit),
         no_capacity_status: value_or(no_capacity_status, default.no_capacity_status)?,
         served_by: value_or(served_by, default.served_by)?,
+        models: value_or(models, default.models)?,
+        max_header_bytes: within32(max_header_bytes, default.max_header_bytes)?,
+        max_headers: within32(max_headers, default.max_headers)?,
+        connections_per_client: connections_per_client?.map(|at| at.value),
     })
+}
+
+fn within32(field: Field<u64>, default: u32) -> Read<u32> {
+    value_or(field, default.into()).map(|value| u32::try_from(value).expect("the range ends within 32 bits"))
 }
 
 fn sources(faults: &Faults<'_>, node: &Node<'_>) -> Read<Vec<JobTypeSource>> {
@@ -50,11 +68,11 @@ fn sources(faults: &Faults<'_>, node: &Node<'_>) -> Read<Vec<JobTypeSource>> {
 }
 
 /// A number of bytes, or `"8 MiB"`.
-fn bytes(faults: &Faults<'_>, node: &Node<'_>) -> Read<u64> {
+pub(super) fn bytes(faults: &Faults<'_>, what: &str, node: &Node<'_>) -> Read<u64> {
     let Value::String(written) = &node.value else {
         return match node.value {
-            Value::Integer(_) => integer(faults, "body_scan_limit", node, 0..=u64::MAX),
-            _ => Err(wrong_type(faults, "body_scan_limit", node, "a number of bytes or a size as \"8 MiB\"")),
+            Value::Integer(_) => integer(faults, what, node, 0..=u64::MAX),
+            _ => Err(wrong_type(faults, what, node, "a number of bytes or a size as \"8 MiB\"")),
         };
     };
     let digits = written.bytes().take_while(u8::is_ascii_digit).count();

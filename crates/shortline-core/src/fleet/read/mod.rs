@@ -14,6 +14,7 @@ mod defaults;
 mod edge_file;
 mod gateway;
 mod graph;
+mod health;
 mod job_types;
 mod laws;
 mod names;
@@ -195,8 +196,11 @@ fn settings(
     let failures = operation::failures(root, &servers.names);
     let information = operation::information(root);
     let timeouts = operation::timeouts(root);
+    let health = health::health(root);
+    let retry = health::retry(root);
     let emulate = operation::emulate(root);
     let gateway = gateway::gateway(root);
+    let tls = operation::tls(root);
     let routes = gateway::routes(root, &job_types.names, &gateway);
     Ok(Settings {
         policy: defaults.policy.clone()?.map(|policy| policy.value),
@@ -207,8 +211,11 @@ fn settings(
         failures: failures?,
         information: information?,
         timeouts: timeouts?,
+        health: health?,
+        retry: retry?,
         emulate: emulate?,
         gateway: gateway?,
+        tls: tls?,
         routes: routes?,
     })
 }

@@ -1,10 +1,11 @@
-//! `[failures]`, `[information]`, `[timeouts]`, `[emulate]`: what goes wrong, what is known, how long to wait.
+//! `[failures]`, `[information]`, `[timeouts]`, `[emulate]`, `[tls]`: what goes wrong, what is known, how long to wait,
+//! whom to trust.
 
 use super::super::document::Node;
-use super::super::settings::{Emulate, FailureEvent, Failures, Information, Timeouts};
+use super::super::settings::{Emulate, FailureEvent, Failures, Information, Timeouts, Tls};
 use super::collect::{Faults, Read};
 use super::names::NameTable;
-use super::section::{NOT_NEGATIVE, POSITIVE, Section, array, number, value_or, word};
+use super::section::{At, NOT_NEGATIVE, POSITIVE, Section, array, number, value_or, word};
 
 /// `[failures]`: means of random times, or a list of events.
 pub(super) fn failures(root: &mut Section<'_, '_>, servers: &NameTable) -> Read<Option<Failures>> {
@@ -68,11 +69,13 @@ pub(super) fn timeouts(root: &mut Section<'_, '_>) -> Read<Timeouts> {
     let connect_s = section.number("connect_s", POSITIVE);
     let first_byte_s = section.number("first_byte_s", POSITIVE);
     let idle_s = section.number("idle_s", POSITIVE);
+    let header_s = section.number("header_s", POSITIVE);
     section.finish();
     Ok(Timeouts {
         connect_s: value_or(connect_s, default.connect_s)?,
         first_byte_s: value_or(first_byte_s, default.first_byte_s)?,
         idle_s: value_or(idle_s, default.idle_s)?,
+        header_s: value_or(header_s, default.header_s)?,
     })
 }
 
@@ -83,4 +86,30 @@ pub(super) fn emulate(root: &mut Section<'_, '_>) -> Read<Emulate> {
     let time_scale = section.number("time_scale", POSITIVE);
     section.finish();
     Ok(Emulate { time_scale: value_or(time_scale, default.time_scale)? })
+}
+
+/// `[tls]`.
+pub(super) fn tls(root: &mut Section<'_, '_>) -> Read<Tls> {
+    let Some(mut section) = root.section("tls") else { return Ok(Tls::default()) };
+    let ca_file = section.string("ca_file");
+    let certificate = section.string("certificate_file");
+    let key = section.string("key_file");
+    let verify = section.boolean("verify");
+    let identity = match (certificate?, key?) {
+        (Some(certificate), Some(key)) => Ok(Some((certificate.value.to_owned(), key.value.to_owned()))),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(section.missing("key_file")),
+        (None, Some(_)) => Err(section.missing("certificate_file")),
+    };
+    if let Ok(Some(At { value: false, place })) = &verify {
+        let message =
+            "servers are not asked to prove who they are: whoever is in between can read and alter everything";
+        section.faults.warn(place, message).help("name their authority in `ca_file` instead").report();
+    }
+    section.finish();
+    Ok(Tls {
+        ca_file: ca_file?.map(|file| file.value.to_owned()),
+        identity: identity?,
+        verify: value_or(verify, true)?,
+    })
 }

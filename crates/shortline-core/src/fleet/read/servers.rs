@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::super::document::{Node, Span, Value};
+use super::super::settings::{Address, Protocol};
 use super::super::{Names, ServerParts};
 use super::addresses::{self, KnownAddresses};
 use super::collect::{Faults, Read};
 use super::names::{NameTable, numbered};
-use super::section::{At, Field, Section, integer32, wrong_type};
+use super::section::{At, Field, Section, integer32, value_or, wrong_type};
 use super::server_types::ServerTypes;
 use super::words::quoted;
+
+const PROTOCOLS: [(&str, Protocol); 3] =
+    [("auto", Protocol::Auto), ("http1", Protocol::Http1), ("h2", Protocol::Http2)];
 
 /// All servers of the file.
 pub(super) struct Servers<'r, 't> {
@@ -63,10 +67,14 @@ fn entry<'r, 't>(
     if let (Ok(server_type), Ok(Some(own))) = (server_type, &own_buffer) {
         check_buffer(faults, types, server_type, own);
     }
+    let protocol = section.word("protocol", &PROTOCOLS);
+    let tls_name = section.string("tls_name").and_then(|name| addresses::tls_name(faults, name));
     let addresses = match (&names, section.node("address")) {
         (Ok(names), Some(node)) => addresses::read(faults, node, names.value.len(), known),
         _ => Ok(Vec::new()),
     };
+    let addresses =
+        addresses.and_then(|addresses| Ok(spoken_to(addresses, value_or(protocol, Protocol::Auto)?, tls_name?)));
     let serves = section.node("serves");
     let place = section.place.clone();
     section.finish();
@@ -81,6 +89,15 @@ fn entry<'r, 't>(
     };
     let entry = Entry { parts: parts(), serves, place, has_default_buffer };
     (names, entry)
+}
+
+/// Addresses with what to speak there.
+fn spoken_to(mut addresses: Vec<Address>, protocol: Protocol, tls_name: Option<String>) -> Vec<Address> {
+    for address in &mut addresses {
+        address.protocol = protocol;
+        address.tls_name.clone_from(&tls_name);
+    }
+    addresses
 }
 
 /// `buffer`: a whole number, or `"unbounded"`.

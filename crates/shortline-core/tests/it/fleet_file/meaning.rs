@@ -1,8 +1,8 @@
 //! What each section means, in TOML and in JSON alike.
 
 use shortline_core::fleet::settings::{
-    Arrivals, Discipline, Emulate, FailureEvent, Failures, Gateway, Information, JobTypeSource, LineSettings, Overflow,
-    Route, RouteMatch, Service, Settings, SizeLaw, Timeouts,
+    Arrivals, Checks, Discipline, Emulate, FailureEvent, Failures, Gateway, Health, Information, JobTypeSource,
+    LineSettings, Overflow, Protocol, Retry, Route, RouteMatch, Service, Settings, SizeLaw, Timeouts, Tls,
 };
 use shortline_core::fleet::{
     ArrivalRates, JobTypeParts, Names, RateOverride, ServerTypeParts, Source, Speed, read, read_parts,
@@ -103,12 +103,12 @@ fn ranks_are_enough_where_no_rate_is_needed() {
 fn the_fleet_section_sets_policy_and_lines() {
     let text = SMALL.replace(
         "name = \"small\"",
-        "policy = \"jsq-2-2\"\noverflow = \"wait\"\nqueue_size = 1000\nqueue_timeout_s = 30",
+        "policy = \"jsq-2-2\"\noverflow = \"wait\"\nqueue_size = 1000\nqueue_timeout_s = 30\nhold_s = 60",
     );
     let settings = parts(&text).fleet.settings;
     assert_eq!(settings.policy.unwrap().to_string(), "jsq(2,2)");
     assert_eq!(settings.overflow, Overflow::Wait);
-    assert_eq!(settings.lines, LineSettings { size: Some(1000), timeout_s: Some(30.0) });
+    assert_eq!(settings.lines, LineSettings { size: Some(1000), timeout_s: Some(30.0), hold_s: Some(60.0) });
     let rejecting = text.replace("\"wait\"", "\"reject\"");
     assert!(warnings(&rejecting).contains("`queue_size` has no effect"), "{}", warnings(&rejecting));
     let central = rejecting.replace("jsq-2-2", "central");
@@ -218,6 +218,7 @@ gateways = 3
 [timeouts]
 connect_s = 1
 first_byte_s = 20.5
+header_s = 0.5
 [emulate]
 time_scale = 0.01
 [gateway]
@@ -225,22 +226,112 @@ job_type_from = ["host", "header"]
 body_scan_limit = "2 MiB"
 no_capacity_status = 429
 served_by = false
+models = false
+max_header_bytes = 2000
+max_headers = 20
+connections_per_client = 7
 [[route]]
 host = "M1.Example"
 job_type = "M1"
 "#,
     );
     assert_eq!(read.information, Information { delay_s: 0.5, gateways: 3 });
-    assert_eq!(read.timeouts, Timeouts { connect_s: 1.0, first_byte_s: 20.5, idle_s: 60.0 });
+    assert_eq!(read.timeouts, Timeouts { connect_s: 1.0, first_byte_s: 20.5, idle_s: 60.0, header_s: 0.5 });
     assert_eq!(read.emulate, Emulate { time_scale: 0.01 });
     let gateway = Gateway {
         job_type_from: vec![JobTypeSource::Host, JobTypeSource::Header],
         body_scan_limit: 2 << 20,
         no_capacity_status: 429,
         served_by: false,
+        models: false,
+        max_header_bytes: 2000,
+        max_headers: 20,
+        connections_per_client: Some(7),
     };
     assert_eq!(read.gateway, gateway);
     assert_eq!(read.routes, [Route { matches: RouteMatch::Host("m1.example".to_owned()), job_type: 0 }]);
+}
+
+#[test]
+fn what_is_said_of_health_and_retries_is_read_and_checked() {
+    assert_eq!((settings("").health, settings("").retry), (Health::default(), Retry::default()));
+    let read = settings(
+        r#"
+[health]
+path = "/health"
+interval_s = 1
+healthy_after = 1
+trip_after = 0
+open_s = 90
+obey_retry_after = false
+model_lost_status = []
+[retry]
+attempts = 1
+budget = 0
+floor_per_s = 2.5
+body_limit = "1 MiB"
+"#,
+    );
+    let checks = Checks { interval_s: 1.0, healthy_after: 1, ..Checks::of("/health") };
+    let health = Health {
+        checks: Some(checks),
+        trip_after: 0,
+        open_s: 90.0,
+        longest_open_s: 90.0,
+        obey_retry_after: false,
+        model_lost_status: vec![],
+        ..Health::default()
+    };
+    assert_eq!(read.health, health);
+    assert_eq!(read.retry, Retry { attempts: 1, budget: 0.0, floor_per_s: 2.5, body_limit: 1 << 20 });
+    for (section, what) in [
+        ("[health]\npath = \"health\"", "`health` is no path of a request"),
+        ("[health]\nopen_s = 9\nlongest_open_s = 3", "`longest_open_s` is 3, less than `open_s` = 9"),
+        ("[health]\nmodel_lost_status = [200]", "`model_lost_status` is 200"),
+        ("[retry]\nattempts = 0", "`attempts` is 0"),
+        ("[retry]\nbody_limit = \"much\"", "`much` is no size"),
+        ("[retry]\nretries = 3", "unknown key `retries`"),
+    ] {
+        let faults = faults(&with(section));
+        assert!(faults.contains(what), "{section}: {faults}");
+    }
+    let idle = warnings(&with("[health]\ninterval_s = 3"));
+    assert!(idle.contains("`interval_s` does nothing: without `path` no server is checked"), "{idle}");
+}
+
+#[test]
+fn what_servers_are_spoken_to_in_and_whom_to_trust_is_read_and_checked() {
+    let tls = "[tls]\nca_file = \"ca.pem\"\ncertificate_file = \"own.pem\"\nkey_file = \"own.key\"";
+    let identity = Some(("own.pem".to_owned(), "own.key".to_owned()));
+    assert_eq!(settings(tls).tls, Tls { ca_file: Some("ca.pem".into()), identity, verify: true });
+    assert_eq!(settings("").tls, Tls::default());
+    let unsafe_ = warnings(&with("[tls]\nverify = false"));
+    assert!(unsafe_.contains("servers are not asked to prove who they are"), "{unsafe_}");
+    for (section, what) in [
+        ("[tls]\ncertificate_file = \"a\"", "[tls] has no `key_file`"),
+        ("[tls]\nkey_file = \"a\"", "[tls] has no `certificate_file`"),
+        ("[tls]\nca = \"a\"", "unknown key `ca`"),
+        ("[gateway]\nmax_header_bytes = 100", "`max_header_bytes` is 100"),
+        ("[gateway]\nmax_headers = 100000", "`max_headers` is 100000"),
+        ("[gateway]\nconnections_per_client = 0", "`connections_per_client` is 0"),
+        ("[timeouts]\nheader_s = 0", "`header_s` is 0"),
+    ] {
+        let faults = faults(&with(section));
+        assert!(faults.contains(what), "{section}: {faults}");
+    }
+    let server = |keys: &str| {
+        format!(
+            "server_type = [{{ name = \"A\", rate = 1.0 }}]\njob_type = [{{ name = \"m\", rate = 1.0 }}]\n\
+             [[server]]\nname = \"s\"\ncount = 2\ntype = \"A\"\nserves = [\"m\"]\naddress = \"https://h:1-2\"\n{keys}\n"
+        )
+    };
+    let fleet = parts(&server("protocol = \"h2\"\ntls_name = \"gpu.internal\"")).fleet;
+    for (address, port) in fleet.servers[0].addresses.iter().zip(1..) {
+        assert_eq!((address.protocol, address.tls_name.as_deref()), (Protocol::Http2, Some("gpu.internal")));
+        assert_eq!((address.https, address.port), (true, port));
+    }
+    assert!(faults(&server("protocol = \"h3\"")).contains("`protocol` cannot be `h3`"));
+    assert!(faults(&server("tls_name = \"a:1\"")).contains("`tls_name` is `a:1`, which is no host name"));
 }
 
 #[test]

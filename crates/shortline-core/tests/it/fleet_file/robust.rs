@@ -45,6 +45,11 @@ events = [[5, "gpu-1", "down"]]
 delay_s = 0.5
 [timeouts]
 idle_s = 3
+[health]
+path = "/h"
+model_lost_status = [404]
+[retry]
+body_limit = "1 MiB"
 [emulate]
 time_scale = 0.1
 [gateway]

@@ -1,0 +1,76 @@
+//! What a client's connection and the requests on it tell each other.
+//!
+//! The connection tells of a [`Fault`] in the stream: the request that stands for the faulty one is then refused. A
+//! request that is answered by a switch of protocols leaves the [`Tunnel`] to its connection, which runs it when HTTP
+//! has ended.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use http::{Method, StatusCode};
+
+use crate::client_stream::framing::{Fault, REPLACED_METHOD};
+use crate::errors::{OTHER_CODINGS, Refusal};
+use crate::tunnel::Tunnel;
+
+/// Between one client's connection and its requests.
+#[derive(Default, Debug)]
+pub(crate) struct Link {
+    fault: OnceLock<Fault>,
+    asked: AtomicU8,
+    tunnel: Mutex<Option<Tunnel>>,
+}
+
+const NOTHING: u8 = 0;
+const ASKED: u8 = 1;
+const DECLINED: u8 = 2;
+const SWITCHED: u8 = 3;
+
+impl Link {
+    /// The stream is faulty from here on; a request stands for the first faulty one.
+    pub(crate) fn set_fault(&self, fault: Fault) {
+        self.fault.get_or_init(|| fault);
+    }
+
+    /// The refusal of the request with this method, if it stands for the faulty one.
+    pub(crate) fn refusal(&self, method: &Method) -> Option<Refusal> {
+        let fault = self.fault.get().filter(|_| method.as_str() == REPLACED_METHOD)?;
+        Some(match *fault {
+            Fault::Malformed(what) => Refusal::Malformed(what),
+            Fault::Coding => Refusal::Unsupported(OTHER_CODINGS),
+            Fault::TargetTooLong => Refusal::TargetTooLong,
+            Fault::HeadTooLarge => Refusal::HeadTooLarge,
+            Fault::HeadTooSlow => Refusal::HeadTooSlow,
+        })
+    }
+
+    /// A request asks for another protocol.
+    pub(crate) fn ask(&self) {
+        self.asked.store(ASKED, Relaxed);
+    }
+
+    /// A request is answered.
+    pub(crate) fn answer(&self, status: StatusCode) {
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            self.asked.store(SWITCHED, Relaxed);
+        } else if self.asked.load(Relaxed) == ASKED {
+            self.asked.store(DECLINED, Relaxed);
+        }
+    }
+
+    /// Whether the request that asked for another protocol got it; `None`: it is not answered.
+    pub(crate) fn answered(&self) -> Option<bool> {
+        match self.asked.load(Relaxed) {
+            NOTHING | ASKED => None,
+            switched => Some(switched == SWITCHED),
+        }
+    }
+
+    pub(crate) fn set_tunnel(&self, tunnel: Tunnel) {
+        *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
+    }
+
+    pub(crate) fn take_tunnel(&self) -> Option<Tunnel> {
+        self.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}

@@ -1,0 +1,480 @@
+//! A server at its address, and the open connections to it.
+//!
+//! HTTP/1.1: a small pool over `hyper::client::conn`, last in, first out, one task per connection and none per request.
+//! HTTP/2: connections that requests share ([`http2`]). With TLS or without ([`tls`], [`stream`]).
+//!
+//! A [`Lease`] is a connection in use, or a part of a shared one. One of its own goes back to the pool when its answer was
+//! read to the end, and is otherwise cut off on drop; of a shared one the request is reset: either way a server learns at
+//! once that nobody waits any more. A request that meets a connection which the server has just closed, and of which no
+//! byte was sent, goes out again on another one; so does one of which the server says that it did nothing about it.
+
+mod http2;
+pub(crate) mod names;
+mod stream;
+mod tls;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderValue, Request, Response, Uri, Version, header};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use shortline_core::fleet::settings::{Address, Protocol};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::AbortHandle;
+
+use crate::descriptors;
+use crate::errors::Refusal;
+use crate::request_body::{Abandon, RequestBody};
+use stream::{ServerStream, Tcp};
+use tls::Handshake;
+pub(crate) use tls::TlsClient;
+pub use tls::TlsError;
+
+/// Where a server is and what it is spoken to in.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    address: Address,
+    tls: Option<Handshake>,
+}
+
+/// A server at its address.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    endpoint: Endpoint,
+    target: Target,
+    /// What `host` says if the client does not.
+    authority: HeaderValue,
+    /// What `x-served-by` says.
+    name: HeaderValue,
+    pool: Mutex<Pool>,
+    /// Whether it has been seen to speak HTTP/2.
+    shares: AtomicBool,
+    /// Most requests at once on one connection of HTTP/2.
+    most: Arc<AtomicUsize>,
+    /// Who opens a connection that can be shared; the others wait for it.
+    opening: tokio::sync::Mutex<()>,
+    /// Why TLS failed last, so that the log says it once.
+    tls_failure: Mutex<Option<String>>,
+}
+
+#[derive(Debug)]
+enum Target {
+    Address(SocketAddr),
+    /// Looked up anew for every connection.
+    Name(String, u16),
+}
+
+/// Open connections.
+#[derive(Default, Debug)]
+struct Pool {
+    /// Of HTTP/1.1, those that nobody uses, the least recently used first.
+    idle: Vec<Connection>,
+    /// Of them those that were not used since the last sweep: the shortest the list has been.
+    unused: usize,
+    /// Of HTTP/2, all.
+    shared: Vec<http2::Shared>,
+    /// The server has another address now: nothing is kept any more.
+    retired: bool,
+}
+
+/// An open connection; dropping it closes it at once, whatever is under way.
+#[derive(Debug)]
+struct Connection {
+    sender: SendRequest<RequestBody>,
+    /// Where it leads.
+    peer: IpAddr,
+    task: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A connection in use.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    upstream: Arc<Upstream>,
+    part: Part,
+}
+
+#[derive(Debug)]
+enum Part {
+    /// One of its own.
+    Http1 {
+        connection: Connection,
+        /// Whether it has served requests before.
+        reused: bool,
+    },
+    /// A part of one.
+    Http2 {
+        stream: http2::Stream,
+        /// Ends the sending of the request's body.
+        abandon: Option<Abandon>,
+    },
+}
+
+/// What became of a request on a connection.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    /// The server answers.
+    Answer(Response<Incoming>),
+    /// The connection was already closed and nothing was sent, or the server did nothing about it; here is the request
+    /// again.
+    Stale(Request<RequestBody>),
+    /// It failed.
+    Failed,
+}
+
+/// A connection that has just been opened.
+enum Opened {
+    Http1(Connection),
+    Http2(http2::Shared),
+}
+
+impl Endpoint {
+    /// A server's address; `tls` is asked for if it is `https`.
+    ///
+    /// # Errors
+    /// If there is no TLS to be had for it.
+    pub(crate) fn new<'t>(
+        address: &Address,
+        tls: impl FnOnce() -> Result<&'t TlsClient, TlsError>,
+    ) -> Result<Self, TlsError> {
+        let tls = if address.https { Some(tls()?.handshake(address)?) } else { None };
+        Ok(Self { address: address.clone(), tls })
+    }
+}
+
+impl Upstream {
+    /// A server called `name` at `endpoint`.
+    pub(crate) fn new(name: &str, endpoint: &Endpoint) -> Self {
+        let address = &endpoint.address;
+        let target = match address.host.parse::<IpAddr>() {
+            Ok(ip) => Target::Address(SocketAddr::new(ip, address.port)),
+            Err(_) => Target::Name(address.host.clone(), address.port),
+        };
+        let plain = Address { https: false, ..address.clone() };
+        Self {
+            endpoint: endpoint.clone(),
+            target,
+            shares: AtomicBool::new(address.protocol == Protocol::Http2),
+            authority: HeaderValue::try_from(plain.to_string())
+                .unwrap_or_else(|_| HeaderValue::from_static("localhost")),
+            name: header_value(name),
+            pool: Mutex::default(),
+            most: Arc::new(AtomicUsize::new(http2::MOST_AT_FIRST)),
+            opening: tokio::sync::Mutex::default(),
+            tls_failure: Mutex::default(),
+        }
+    }
+
+    /// Whether it is at `endpoint`, spoken to with the same trust.
+    pub(crate) fn is_at(&self, endpoint: &Endpoint) -> bool {
+        let same_trust = match (&self.endpoint.tls, &endpoint.tls) {
+            (None, None) => true,
+            (Some(mine), Some(other)) => mine.is_same(other),
+            _ => false,
+        };
+        same_trust && self.endpoint.address == endpoint.address
+    }
+
+    pub(crate) fn authority(&self) -> &HeaderValue {
+        &self.authority
+    }
+
+    pub(crate) fn name(&self) -> &HeaderValue {
+        &self.name
+    }
+
+    /// An open connection that nobody uses, or a part of one that others use.
+    pub(crate) fn idle(self: &Arc<Self>) -> Option<Lease> {
+        self.take_idle().map(|part| Lease { upstream: Arc::clone(self), part })
+    }
+
+    /// A new connection, or a part of one that another request has opened meanwhile; `socket` is held as long as it is
+    /// open.
+    ///
+    /// # Errors
+    /// [`Refusal::UpstreamConnect`] if the server cannot be reached within `at_most`, [`Refusal::OutOfSockets`] if that
+    /// is because this machine can open no more connections.
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        at_most: Duration,
+        socket: OwnedSemaphorePermit,
+    ) -> Result<Lease, Refusal> {
+        let opened = async {
+            // Requests that come at once wait for one connection instead of opening one each.
+            let _turn = match self.shares.load(Relaxed) {
+                true => Some(self.opening.lock().await),
+                false => None,
+            };
+            match self.shares.load(Relaxed).then(|| self.take_idle()).flatten() {
+                Some(part) => Ok(part),
+                None => self.open(socket).await.map(|opened| self.part_of(opened)),
+            }
+        };
+        match tokio::time::timeout(at_most, opened).await {
+            Ok(Ok(part)) => Ok(Lease { upstream: Arc::clone(self), part }),
+            Ok(Err(error)) if descriptors::is_exhausted(&error) => {
+                tracing::debug!(server = ?self.name, %error, "no socket for a connection");
+                Err(Refusal::OutOfSockets)
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(server = ?self.name, %error, "cannot connect");
+                Err(Refusal::UpstreamConnect)
+            }
+            Err(_) => {
+                tracing::debug!(server = ?self.name, timeout_s = at_most.as_secs_f64(), "connect timed out");
+                Err(Refusal::UpstreamConnect)
+            }
+        }
+    }
+
+    /// The use of a new connection; one that can be shared is from now on.
+    fn part_of(&self, opened: Opened) -> Part {
+        match opened {
+            Opened::Http1(connection) => Part::Http1 { connection, reused: false },
+            Opened::Http2(shared) => {
+                self.shares.store(true, Relaxed);
+                let stream = shared.first_stream();
+                let mut pool = self.lock();
+                if !pool.retired {
+                    pool.shared.push(shared);
+                }
+                Part::Http2 { stream, abandon: None }
+            }
+        }
+    }
+
+    /// Closes all connections that nobody uses.
+    pub(crate) fn close_idle(&self) {
+        let closed = {
+            let mut pool = self.lock();
+            let shared: Vec<_> = pool.shared.extract_if(.., |shared| shared.is_idle()).collect();
+            (std::mem::take(&mut pool.idle), shared)
+        };
+        drop(closed);
+    }
+
+    /// The server is elsewhere now: connections are closed as soon as nobody uses them.
+    pub(crate) fn retire(&self) {
+        let shared = {
+            let mut pool = self.lock();
+            pool.retired = true;
+            std::mem::take(&mut pool.shared)
+        };
+        drop(shared);
+        self.close_idle();
+    }
+
+    /// Whether nothing is kept any more.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.lock().retired
+    }
+
+    /// Closes the connections that were not used since the last call.
+    pub(crate) fn sweep(&self) {
+        let closed = {
+            let mut pool = self.lock();
+            let unused = pool.unused.min(pool.idle.len());
+            let mut closed: Vec<Connection> = pool.idle.drain(..unused).collect();
+            closed.extend(pool.idle.extract_if(.., |connection| connection.sender.is_closed()));
+            pool.unused = pool.idle.len();
+            let shared: Vec<_> = pool.shared.extract_if(.., |shared| !shared.is_open() || shared.is_unused()).collect();
+            (closed, shared)
+        };
+        drop(closed);
+    }
+
+    /// The most recently used connection that is ready, or a part of a shared one; closed ones on the way are thrown out.
+    fn take_idle(&self) -> Option<Part> {
+        let mut pool = self.lock();
+        let mut i = pool.idle.len();
+        while i > 0 {
+            i -= 1;
+            if pool.idle[i].sender.is_closed() {
+                drop(pool.idle.remove(i));
+            } else if pool.idle[i].sender.is_ready() {
+                let connection = pool.idle.remove(i);
+                pool.unused = pool.unused.min(pool.idle.len());
+                return Some(Part::Http1 { connection, reused: true });
+            }
+        }
+        pool.unused = pool.unused.min(pool.idle.len());
+        if pool.shared.is_empty() {
+            return None;
+        }
+        pool.shared.retain(http2::Shared::is_open);
+        pool.shared.iter().find_map(http2::Shared::stream).map(|stream| Part::Http2 { stream, abandon: None })
+    }
+
+    async fn open(&self, socket: OwnedSemaphorePermit) -> io::Result<Opened> {
+        let stream = match &self.target {
+            Target::Address(address) => TcpStream::connect(address).await?,
+            Target::Name(host, port) => TcpStream::connect((host.as_str(), *port)).await?,
+        };
+        stream.set_nodelay(true)?;
+        let peer = stream.peer_addr()?.ip();
+        let tcp = Tcp::new(stream, socket);
+        let (stream, is_http2) = match &self.endpoint.tls {
+            None => (ServerStream::Plain(tcp), self.endpoint.address.protocol == Protocol::Http2),
+            Some(tls) => self.encrypt(tls, tcp).await?,
+        };
+        if is_http2 {
+            return http2::Shared::open(stream, peer, self.endpoint.tls.is_some(), &self.most)
+                .await
+                .map(Opened::Http2)
+                .map_err(io::Error::other);
+        }
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        let task = tokio::spawn(async move {
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::debug!(%error, "connection to a server failed");
+            }
+        });
+        Ok(Opened::Http1(Connection { sender, peer, task: task.abort_handle() }))
+    }
+
+    /// The TLS handshake; and whether the server has chosen HTTP/2.
+    async fn encrypt(&self, tls: &Handshake, tcp: Tcp) -> io::Result<(ServerStream, bool)> {
+        let shaken = tls.connector.connect(tls.name.clone(), tcp).await.and_then(|stream| {
+            let chosen = stream.get_ref().1.alpn_protocol();
+            let is_http2 = chosen == Some(b"h2");
+            if self.endpoint.address.protocol == Protocol::Http2 && !is_http2 {
+                return Err(io::Error::other("the server does not offer HTTP/2 (ALPN), but `protocol` is \"h2\""));
+            }
+            Ok((ServerStream::Tls(Box::new(stream)), is_http2))
+        });
+        let failure = shaken.as_ref().err().map(ToString::to_string);
+        let mut last = self.tls_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = failure.as_ref().filter(|&why| last.as_ref() != Some(why)) {
+            tracing::warn!(server = ?self.name, tls_name = %tls.name.to_str(), why, "TLS to a server failed");
+        }
+        *last = failure;
+        drop(last);
+        shaken
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease {
+    /// Where the connection leads.
+    pub(crate) fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    /// Keeps the connection for the next request; for one whose answer was read to the end.
+    pub(crate) fn give_back(self) {
+        let Self { upstream, part } = self;
+        if let Part::Http1 { connection, .. } = part
+            && !connection.sender.is_closed()
+        {
+            let mut pool = upstream.lock();
+            if !pool.retired {
+                pool.idle.push(connection);
+            }
+        }
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> Sent {
+        match &mut self.part {
+            Part::Http1 { connection, reused } => match connection.sender.try_send_request(request).await {
+                Ok(response) => Sent::Answer(response),
+                Err(mut error) => match error.take_message() {
+                    Some(request) if *reused => Sent::Stale(request),
+                    _ => failed(&error.into_error()),
+                },
+            },
+            Part::Http2 { stream, abandon } => {
+                let (request, again) = for_http2(request, stream.scheme(), abandon);
+                match stream.sender.try_send_request(request).await {
+                    Ok(response) => Sent::Answer(response),
+                    Err(mut error) => {
+                        let unsent = error.take_message();
+                        let error = error.into_error();
+                        if http2::is_going_away(&error) {
+                            stream.leave();
+                        }
+                        match (unsent, again) {
+                            (Some(request), _) => Sent::Stale(to_http1(request)),
+                            (None, Some(request)) if http2::is_unprocessed(&error) => Sent::Stale(request),
+                            _ => failed(&error),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether other requests share the connection: then the protocol on it cannot be switched.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.part, Part::Http2 { .. })
+    }
+}
+
+/// The request as HTTP/2 has it, with what ends the sending of its body; and once more, if it can be had twice.
+fn for_http2(
+    request: Request<RequestBody>,
+    scheme: Scheme,
+    abandon: &mut Option<Abandon>,
+) -> (Request<RequestBody>, Option<Request<RequestBody>>) {
+    let (mut head, mut body) = request.into_parts();
+    let again = body.again().map(|body| Request::from_parts(head.clone(), body));
+    *abandon = body.abandon();
+    let host = head.headers.remove(header::HOST);
+    let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let mut uri = http::uri::Parts::default();
+    uri.scheme = Some(scheme);
+    uri.authority = Some(authority.unwrap_or_else(|| Authority::from_static("localhost")));
+    uri.path_and_query = head.uri.path_and_query().cloned().or_else(|| Some(PathAndQuery::from_static("/")));
+    head.uri = Uri::from_parts(uri).expect("scheme, authority and path make a URI");
+    head.version = Version::HTTP_2;
+    (Request::from_parts(head, body), again)
+}
+
+/// The way back, for a request that was not sent.
+fn to_http1(request: Request<RequestBody>) -> Request<RequestBody> {
+    let (mut head, body) = request.into_parts();
+    let uri = head.uri.into_parts();
+    if let Some(host) = uri.authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok()) {
+        head.headers.insert(header::HOST, host);
+    }
+    head.uri = uri.path_and_query.map_or_else(|| Uri::from_static("/"), Uri::from);
+    head.version = Version::HTTP_11;
+    Request::from_parts(head, body)
+}
+
+fn failed(error: &hyper::Error) -> Sent {
+    tracing::debug!(%error, "a server failed before it answered");
+    Sent::Failed
+}
+
+/// A name as a header value, in UTF-8; control characters, which a header cannot carry, become `?`.
+pub(crate) fn header_value(name: &str) -> HeaderValue {
+    let name: String = name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    HeaderValue::try_from(name).expect("a header value is any text without control characters")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::header_value;
+
+    #[test]
+    fn names_travel_in_utf_8_and_never_with_control_characters() {
+        assert_eq!(header_value("wörd-3").as_bytes(), "wörd-3".as_bytes());
+        assert_eq!(header_value("a\r\nx: y").as_bytes(), b"a??x: y");
+    }
+}
