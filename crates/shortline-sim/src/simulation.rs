@@ -474,11 +474,7 @@ impl Simulation {
 
     fn plan(&self, model: &Model) -> Plan {
         let plan = Plan::new(model, self.seed, self.until);
-        Plan {
-            replications: self.replications.unwrap_or(plan.replications),
-            most_warm_up: self.most_warm_up,
-            ..plan
-        }
+        Plan { replications: self.replications.unwrap_or(plan.replications), most_warm_up: self.most_warm_up, ..plan }
     }
 
     fn contenders(&self, workshop: &Workshop) -> Result<Vec<Contender>, SimulationError> {
