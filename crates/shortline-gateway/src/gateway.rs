@@ -24,7 +24,7 @@ use crate::reload::{CompleteFleet, ReadFleet, Reloads, Source};
 use crate::retry_budget::RetryBudget;
 use crate::shutdown::{Shutdown, Trigger, shutdown};
 use crate::stats::{JobTypeRecord, Stats};
-use crate::upstream::{Lease, TlsError};
+use crate::upstream::{Lease, TlsError, names};
 
 /// `retry-after` when no server is up: about what a restart takes at best.
 const RETRY_WHEN_DOWN_S: u64 = 5;
@@ -338,6 +338,17 @@ impl Gateway {
             (_, true) => measured.max(written / self.time_scale),
             (true, false) => measured,
             (false, false) => 1.0,
+        }
+    }
+
+    /// Looks the names of servers up, one after the other, for ever.
+    pub(crate) async fn follow_names(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(names::EVERY).await;
+            let epoch = self.dispatch.epoch();
+            for server in epoch.servers() {
+                server.upstream().follow_name().await;
+            }
         }
     }
 

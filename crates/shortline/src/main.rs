@@ -13,6 +13,7 @@ mod load;
 mod logging;
 mod number;
 mod page;
+mod reload;
 mod replay;
 mod reproduce;
 mod serve;

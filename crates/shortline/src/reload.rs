@@ -26,7 +26,7 @@ pub(crate) fn reader(path: &Path, policy: Option<PolicySpec>) -> ReadFleet {
         if path == Path::new("-") {
             return Err("the fleet was read from standard input, which cannot be read again".to_owned());
         }
-        let loaded = fleet_file::load(&path).map_err(|failure| failure.to_string())?;
+        let loaded = fleet_file::load(&path).map_err(|failure| failure.text())?;
         completed(Arc::new(loaded.fleet), policy)
     })
 }
@@ -38,7 +38,7 @@ pub(crate) fn completer(policy: Option<PolicySpec>) -> CompleteFleet {
 
 fn completed(fleet: Arc<Fleet>, policy: Option<PolicySpec>) -> Result<Arc<Fleet>, String> {
     let policy = policy.or(fleet.settings().policy);
-    split::with_shares(fleet, policy.as_slice()).map_err(|failure| failure.to_string())
+    split::with_shares(fleet, policy.as_slice()).map_err(|failure| failure.text())
 }
 
 /// Reloads whenever there is a reason to, for ever. What comes of it is logged and counted by the gateway.

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Where requests come in
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
     listen: String,
-    /// Where the dashboard (/), /status, /fleet, /metrics, /healthz and /readyz are, and POST /servers/NAME/drain, down and up
+    /// Where the dashboard (/), /status, /fleet, /metrics, /healthz and /readyz are, POST /servers/NAME/drain, down and up, POST /reload, and PUT and DELETE /servers/NAME
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8081")]
     admin: String,
     /// Seconds that running requests have to finish after SIGTERM

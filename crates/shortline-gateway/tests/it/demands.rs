@@ -564,3 +564,67 @@ async fn demand_18_requests_that_are_still_connecting_count_as_load() {
     running.settled().await;
     running.stop().await;
 }
+
+/// Method: model `a`'s only server hangs with 200 requests at it; `b` has a server of its own. Its answers are as fast as
+/// before, the admin address answers at once. (20 ms and 50 ms are far above what either takes on a busy machine without
+/// anything held up, which is 1 ms.)
+#[tokio::test]
+async fn demand_12_a_model_that_hangs_holds_up_neither_the_others_nor_the_admin_address() {
+    let (hung, well) = (Holding::start().await, Backend::replying(OK).await);
+    let plan = Plan::new(&[("a", &[0]), ("b", &[1])]).server("hung", 1.0, None, hung.backend.address).server(
+        "well",
+        1.0,
+        None,
+        well.address,
+    );
+    let running = plan.serve("jfsq", 1).await;
+    let mut stuck = Vec::new();
+    for _ in 0..200 {
+        let mut peer = Peer::connect(running.address).await;
+        peer.send(get("a")).await;
+        stuck.push(peer);
+    }
+    hung.received(200).await;
+    let (mut answers, mut pages) = (Vec::new(), Vec::new());
+    let mut peer = Peer::connect(running.address).await;
+    for _ in 0..100 {
+        let began = std::time::Instant::now();
+        peer.send(get("b")).await;
+        assert_eq!(peer.answer().await.status(), 200);
+        answers.push(began.elapsed());
+        let began = std::time::Instant::now();
+        assert_eq!(call(running.admin, "GET /status HTTP/1.1\r\nhost: a\r\n\r\n").await.status(), 200);
+        pages.push(began.elapsed());
+    }
+    answers.sort_unstable();
+    pages.sort_unstable();
+    assert!(answers[90] < Duration::from_millis(20) && pages[90] < Duration::from_millis(50), "{answers:?} {pages:?}");
+    drop(stuck);
+    running.settled().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn demand_17_a_burst_spreads_over_equal_servers() {
+    let holding = Holding::start().await;
+    let all: Vec<u32> = (0..10).collect();
+    let mut plan = Plan::new(&[("m", &all)]);
+    for n in 0..10 {
+        plan = plan.server(&format!("s{n}"), 1.0, None, holding.backend.address);
+    }
+    for policy in ["jsq", "jfsq", "sed", "nq"] {
+        let running = plan.serve(policy, 1).await;
+        let mut peers = Vec::new();
+        for _ in 0..100 {
+            let mut peer = Peer::connect(running.address).await;
+            peer.send(get("m")).await;
+            peers.push(peer);
+        }
+        eventually(|| running.jobs() == 100).await;
+        let in_flight: Vec<u64> = running.gateway.status().servers.iter().map(|s| s.in_flight).collect();
+        assert_eq!(in_flight, [10; 10], "{policy}");
+        drop(peers);
+        running.settled().await;
+        running.stop().await;
+    }
+}

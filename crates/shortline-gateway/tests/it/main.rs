@@ -17,6 +17,7 @@ mod lab;
 mod limits;
 mod lines;
 mod models;
+mod reload;
 #[cfg(feature = "lab")]
 mod replay;
 mod retries;
