@@ -35,7 +35,7 @@ pub(crate) fn page(fleet: &str, status: &Status, is_valid: bool, is_ready: bool)
                 p.quiet {
                     "policy " (status.policy) ", up for " (duration(status.uptime_s)) ", fleet exchanged "
                     (counted(status.epoch as usize, "time")) ". The same for programs: "
-                    a href="/status" { "/status" } ", " a href="/metrics" { "/metrics" }
+                    a href="/status" { "/status" } ", " a href="/fleet" { "/fleet" } ", " a href="/metrics" { "/metrics" }
                 }
                 @if !is_ready { p.warn { "Stopping: no new requests are taken." } }
                 @if !is_valid { p.warn { "The fleet file could not be read again: the former fleet is in service. The log says why." } }

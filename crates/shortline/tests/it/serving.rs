@@ -1,5 +1,7 @@
 //! `serve --emulate` and `replay`, from banner to SIGTERM.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use crate::processes::{Gateway, TWO_SERVERS, file, http, shortline};
