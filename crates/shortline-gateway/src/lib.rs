@@ -17,7 +17,7 @@
 //! 6. `exchange` counts and logs the request once, by one word for its `outcome`.
 //!
 //! What belongs to one fleet is an `epoch`; what is kept by name from one to the next is a `fleet_server` and the
-//! record of a job type (`stats`).
+//! record of a job type (`stats`). `reload` exchanges the fleet, at the word of the file or of `orders` (`put_server`).
 //!
 //! How requests fare says how their server is: `breaker` is the state machine, `health` ties it to the dispatcher,
 //! `lost_models` the models a server has lost; `checks` ask it, `operator` has the last word.
