@@ -6,7 +6,9 @@
 //! and the median of their ratios is printed, because a shared machine drifts.
 //!
 //! The bare proxy is hyper's server and hyper-util's pooling client, and nothing else: no job type, no decision, no
-//! header touched but the ones HTTP demands.
+//! header touched but the ones HTTP demands. nginx and HAProxy are measured beside it where they are installed
+//! (`apt-get install nginx-light haproxy`): one thread, least connections over the same eight servers, connections to them kept,
+//! no log; they do not look into bodies.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program reports by printing and panicking")]
 
@@ -63,6 +65,15 @@ impl Process {
         Self(command.spawn().expect("taskset is there"))
     }
 
+    /// Another proxy, if it is installed: its version, and the process.
+    fn start_other(program: &str, arguments: &[&str]) -> Option<(String, Self)> {
+        let version = Command::new(program).arg("-v").output().ok()?;
+        let text = [version.stdout, version.stderr].concat();
+        let version = String::from_utf8_lossy(&text).lines().next().unwrap_or(program).to_owned();
+        let child = Command::new("taskset").args(["-c", "0", program]).args(arguments).stderr(Stdio::null()).spawn();
+        Some((version, Self(child.expect("taskset is there"))))
+    }
+
     /// CPU time of all its threads.
     fn cpu(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
@@ -92,29 +103,91 @@ fn free_port() -> String {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
+/// A proxy under test.
+struct Contender {
+    name: String,
+    process: Process,
+    address: String,
+}
+
 /// Runs the pairs and prints the table.
-fn compare(pairs: usize, seconds: f64) {
-    let (backend, bare, gateway) = (free_port(), free_port(), free_port());
+fn compare(rounds: usize, seconds: f64) {
+    let backend = free_port();
+    let folder = std::env::temp_dir().join(format!("proxy-cost-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
     let _backend = Process::start("1", &["backend", &backend]);
-    let bare = (Process::start("0", &["bare", &bare, &backend]), bare);
-    let gateway = (Process::start("0", &["gateway", &gateway, &backend]), gateway);
-    std::thread::sleep(Duration::from_millis(300));
+    let mut contenders: Vec<Contender> = ["bare", "gateway"]
+        .map(|name| {
+            let address = free_port();
+            let process = Process::start("0", &[name, &address, &backend]);
+            Contender { name: name.to_owned(), process, address }
+        })
+        .into();
+    let (nginx, haproxy) = (free_port(), free_port());
+    let nginx_file = write(&folder.join("nginx.conf"), &nginx_conf(&folder, &nginx, &backend));
+    let haproxy_file = write(&folder.join("haproxy.cfg"), &haproxy_cfg(&haproxy, &backend));
+    let others = [("nginx", vec!["-c", &nginx_file], nginx), ("haproxy", vec!["-db", "-f", &haproxy_file], haproxy)];
+    for (program, arguments, address) in others {
+        match Process::start_other(program, &arguments) {
+            Some((name, process)) => contenders.push(Contender { name, process, address }),
+            None => println!("{program} is not installed"),
+        }
+    }
+    std::thread::sleep(Duration::from_secs(1));
     println!(
-        "| request | bare hyper, µs CPU | gateway, µs CPU | ratio (median of {pairs} pairs) | gateway, requests/s |"
+        "| request | proxy | µs CPU a request | over bare hyper (median of {rounds} interleaved rounds) | requests/s |"
     );
     println!("|---|---|---|---|---|");
     for kind in ["get", "post"] {
-        let (mut costs, mut ratios, mut rates) = ([Vec::new(), Vec::new()], Vec::new(), Vec::new());
-        for _ in 0..pairs {
-            let [a, b] = [&bare, &gateway].map(|(process, address)| measure(process, address, kind, seconds));
-            costs[0].push(a.0);
-            costs[1].push(b.0);
-            ratios.push(b.0 / a.0);
-            rates.push(b.1);
+        let mut measured: Vec<Vec<(f64, f64)>> = contenders.iter().map(|_| Vec::new()).collect();
+        for _ in 0..rounds {
+            for (contender, measured) in contenders.iter().zip(&mut measured) {
+                measured.push(measure(&contender.process, &contender.address, kind, seconds));
+            }
         }
-        let [bare, gateway] = costs.map(median);
-        println!("| {kind} | {bare:.1} | {gateway:.1} | {:.3} | {:.0} |", median(ratios), median(rates));
+        for (contender, own) in contenders.iter().zip(&measured) {
+            let (costs, rates) = own.iter().copied().unzip();
+            let (cost, rate) = (median(costs), median(rates));
+            let ratio = median(own.iter().zip(&measured[0]).map(|(own, bare)| own.0 / bare.0).collect());
+            println!("| {kind} | {} | {cost:.1} | {ratio:.3} | {rate:.0} |", contender.name);
+        }
     }
+    drop(contenders);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+fn write(path: &std::path::Path, text: &str) -> String {
+    std::fs::write(path, text).unwrap();
+    path.to_str().expect("a temporary folder with a plain name").to_owned()
+}
+
+/// One process, so that its CPU is all of it.
+fn nginx_conf(folder: &std::path::Path, listen: &str, backend: &str) -> String {
+    let folder = folder.display();
+    let servers = format!("server {backend};\n").repeat(8);
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|what| format!("{what}_temp_path {folder}/{what};\n"))
+        .concat();
+    format!(
+        "daemon off; master_process off; pid {folder}/nginx.pid; error_log stderr crit;
+        events {{ worker_connections 4096; }}
+        http {{
+            access_log off; keepalive_requests 1000000000; keepalive_timeout 600s;
+            {temporary}
+            upstream servers {{ least_conn; {servers} keepalive 64; keepalive_requests 1000000000; }}
+            server {{
+                listen {listen};
+                location / {{ proxy_pass http://servers; proxy_http_version 1.1; proxy_set_header Connection \"\"; }}
+            }}
+        }}"
+    )
+}
+
+fn haproxy_cfg(listen: &str, backend: &str) -> String {
+    let servers: String = (0..8).map(|i| format!("    server s{i} {backend}\n")).collect();
+    format!(
+        "global\n    nbthread 1\n    maxconn 4096\ndefaults\n    mode http\n    timeout connect 5s\n    timeout client 60s\n    timeout server 60s\n    http-reuse always\nfrontend in\n    bind {listen}\n    default_backend servers\nbackend servers\n    balance leastconn\n{servers}"
+    )
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

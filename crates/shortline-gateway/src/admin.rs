@@ -1,18 +1,23 @@
-//! The admin address: `/status`, `/metrics`, `/healthz`, `/readyz`.
+//! The admin address: `/`, `/status`, `/metrics`, `/healthz`, `/readyz`.
 //!
 //! It has a thread and a runtime of its own, so that it answers while the traffic keeps everything else busy. The same
 //! thread measures the rates.
 //!
 //! * `/healthz`: 200 as long as the process lives.
 //! * `/readyz`: 200, and 503 from the moment the gateway is told to stop.
+//! * `/`: the same as `/status` for people, see [`dashboard`].
 //! * `/status`: [`Status`](crate::Status) as JSON.
+//! * `/fleet`: the fleet file with what was measured, see [`fleet_page`].
 //! * `/metrics`: Prometheus' OpenMetrics text.
 //! * `POST /servers/NAME/drain`, `down`, `up`: see [`operator`].
+//! * `POST /reload`, `PUT` and `DELETE /servers/NAME`: see [`reload`](crate::reload). They work on a thread of their own, so that
+//!   a large fleet keeps nothing else waiting.
 
 use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener as StdListener;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,13 +31,16 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+use crate::dashboard;
 use crate::errors::{ErrorBody, ErrorObject, json_response};
+use crate::fleet_page;
 use crate::gateway::Gateway;
 use crate::metrics;
 use crate::operator;
+use crate::orders;
 use crate::server::Listener;
 
-const PATHS: &str = "/status, /metrics, /healthz, /readyz, and POST /servers/NAME/drain, down or up";
+const PATHS: &str = "/, /status, /fleet, /metrics, /healthz, /readyz, and POST /reload, PUT or DELETE /servers/NAME, POST /servers/NAME/drain, down or up";
 /// A client that sends no request for this long is let go.
 const IDLE: Duration = Duration::from_secs(30);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -91,9 +99,15 @@ async fn answer_all(listener: TcpListener, state: State) {
         let (stream, _) = clients.accept().await;
         let state = Arc::clone(&state);
         tokio::spawn(async move {
-            let service = service_fn(|request| {
-                let answer = answer(&state, &request);
-                async { Ok::<_, Infallible>(answer) }
+            let service = service_fn(|request: Request<Incoming>| {
+                let state = Arc::clone(&state);
+                async move {
+                    Ok::<_, Infallible>(match orders::of(request.method(), request.uri().path()) {
+                        Some(order) => order.carry_out(&state.0, request.into_body()).await.map(Full::new),
+                        None if request.uri().path() == "/fleet" && is_read(request.method()) => fleet(&state).await,
+                        None => answer(&state, &request),
+                    })
+                }
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -106,15 +120,33 @@ async fn answer_all(listener: TcpListener, state: State) {
     }
 }
 
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// On a thread of its own: a large fleet has a long file.
+async fn fleet(state: &State) -> Response<Full<Bytes>> {
+    let gateway = Arc::clone(&state.0);
+    match tokio::task::spawn_blocking(move || fleet_page::page(&gateway)).await {
+        Ok(file) => respond(StatusCode::OK, "application/toml; charset=utf-8", file),
+        Err(panic) => error(StatusCode::INTERNAL_SERVER_ERROR, "fleet", &panic.to_string()),
+    }
+}
+
 fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let (gateway, registry) = &**state;
     if let Some((server, word)) = operator::order(request.uri().path()) {
         return operator::answer(gateway, request.method(), &server, word).map(Full::new);
     }
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+    if !is_read(request.method()) {
         return error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "the admin address answers GET only");
     }
     match request.uri().path() {
+        "/" => {
+            let (fleet, is_valid) = (gateway.fleet(), gateway.reloads.valid.load(Relaxed));
+            let page = dashboard::page(fleet.name(), &gateway.status(), is_valid, gateway.is_ready());
+            respond(StatusCode::OK, "text/html; charset=utf-8", page)
+        }
         "/healthz" => text(StatusCode::OK, "ok\n"),
         "/readyz" if gateway.is_ready() => text(StatusCode::OK, "ready\n"),
         "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use rand::{Rng, SeedableRng};
-use shortline_core::live::{Joined, Routed, ServerKey, StartedLive};
+use shortline_core::live::{Joined, Prepared, Routed, ServerKey, StartedLive};
 use shortline_core::policy::PolicyError;
 use shortline_core::random::Generator;
 use shortline_core::{Blocked, JobTypeId, LiveDispatcher, ServerId, Ticket};
@@ -132,9 +132,11 @@ impl Dispatch {
     fn route_in(self: &Arc<Self>, epoch: &Arc<Epoch>, job_type: JobTypeId) -> Option<Route> {
         let began = Instant::now();
         let mut receiver = None;
+        let held;
         let decision = {
             let Live { dispatcher, rng, .. } = &mut *self.lock_in(epoch)?;
-            if epoch.waits && !dispatcher.has_server_up(job_type) {
+            held = epoch.waits && !dispatcher.has_server_up(job_type);
+            if held && epoch.limits.hold.is_none() {
                 Routed::Blocked(Blocked::NoServerUp)
             } else {
                 let wait = || {
@@ -153,7 +155,9 @@ impl Dispatch {
                 Route::Placed(InFlight::new(self, Arc::clone(epoch.server(server)), key), reason)
             }
             Routed::Waiting(ticket) => {
-                Route::InLine(InLine::new(self, ticket, receiver.expect("a job that waits has a way to be told")))
+                let started = receiver.expect("a job that waits has a way to be told");
+                let held_for = held.then(|| Arc::clone(epoch.job_type(job_type)));
+                Route::InLine(InLine::new(self, ticket, started, held_for))
             }
             Routed::Blocked(blocked) => {
                 self.count_decision(Reason::Blocked);
@@ -169,6 +173,27 @@ impl Dispatch {
                 })
             }
         })
+    }
+
+    /// Puts another fleet into service, prepared from the one that is: counts, lines and caps go over by name. Returns the
+    /// number of exchanges so far. Waiting jobs whose line is no more are dismissed.
+    pub(crate) fn take_over(self: &Arc<Self>, prepared: Prepared<Delivery>, epoch: &Arc<Epoch>) -> u64 {
+        let (migrated, exchanges) = {
+            let live = &mut *self.lock();
+            let migrated = live.dispatcher.migrate(prepared);
+            live.epoch = Arc::clone(epoch);
+            self.epoch.store(Arc::clone(epoch));
+            (migrated, live.dispatcher.epoch())
+        };
+        self.deliver(migrated.started, epoch);
+        // Whoever waits for it learns by the drop of its sender.
+        drop(migrated.dropped);
+        exchanges
+    }
+
+    /// Exchanges of the fleet so far.
+    pub(crate) fn exchanges(&self) -> u64 {
+        self.lock().dispatcher.epoch()
     }
 
     /// A job has left its server. If that starts a job in line: its place, and the way to deliver it.
@@ -261,6 +286,12 @@ impl Dispatch {
         epoch.fleet.find_server(server).is_some_and(|server| dispatcher.cap(server).is_some())
     }
 
+    /// Whether some server takes requests of the job type of this name.
+    pub(crate) fn has_server_up(&self, job_type: &str) -> bool {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        epoch.fleet.find_job_type(job_type).is_some_and(|job_type| dispatcher.has_server_up(job_type))
+    }
+
     /// Jobs at a server; 0 if there is no server of this name.
     pub(crate) fn jobs(&self, server: &str) -> u32 {
         let Live { dispatcher, epoch, .. } = &*self.lock();
@@ -303,6 +334,28 @@ impl Dispatch {
             (live.dispatcher.epoch(), live.dispatcher.waiting_total())
         };
         Some(Snapshot { epoch, exchanges, servers, waiting, waiting_total })
+    }
+
+    /// The job types that some server takes requests of, in the fleet file's order, and what their ids mean.
+    /// O(job types x degree) at worst.
+    pub(crate) fn served(&self) -> (Arc<Epoch>, Vec<JobTypeId>) {
+        loop {
+            let epoch = self.epoch();
+            if let Some(served) = self.served_in(&epoch) {
+                return (epoch, served);
+            }
+        }
+    }
+
+    /// The same; `None` if another fleet takes over meanwhile.
+    fn served_in(&self, epoch: &Arc<Epoch>) -> Option<Vec<JobTypeId>> {
+        let (mut served, job_types) = (Vec::new(), epoch.fleet.job_type_count());
+        for begin in (0..job_types).step_by(TURN) {
+            let live = self.lock_in(epoch)?;
+            let turn = (begin..(begin + TURN).min(job_types)).map(JobTypeId::new);
+            served.extend(turn.filter(|&job_type| live.dispatcher.has_server_up(job_type)));
+        }
+        Some(served)
     }
 
     pub(crate) fn count_decision(&self, reason: Reason) {

@@ -5,6 +5,7 @@
 //! and job types are kept by name: an epoch lists, by the ids of its fleet, objects that outlive it.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
     /// Longest wait in line.
     pub(crate) queue: Duration,
+    /// Longest wait for the first server of a job type to be up; `None`: no wait.
+    pub(crate) hold: Option<Duration>,
     /// On what clients send.
     pub(crate) client: ClientLimits,
     /// Most connections from one client address.
@@ -66,6 +69,7 @@ impl Limits {
             first_byte: seconds(timeouts.first_byte_s),
             idle: seconds(timeouts.idle_s),
             queue: lines.timeout_s.map_or(QUEUE_TIMEOUT, seconds),
+            hold: lines.hold_s.map(seconds),
             client: ClientLimits {
                 head: HeadLimits { bytes: gateway.max_header_bytes as usize, lines: gateway.max_headers as usize },
                 header: seconds(timeouts.header_s),
@@ -118,27 +122,37 @@ impl Epoch {
     }
 }
 
-/// Where the servers of a fleet are, by [`ServerId`]: as `given`, or else as the fleet says. Paths in the fleet's settings
-/// are relative to `folder`.
+/// Where servers are.
+#[derive(Debug)]
+pub(crate) enum Addresses {
+    /// Where the fleet says.
+    OfFleet,
+    /// Here, by name; a server that is not among them cannot be served.
+    Given(HashMap<String, Address>),
+}
+
+impl Addresses {
+    fn of<'a>(&'a self, fleet: &'a Fleet, server: ServerId) -> Option<&'a Address> {
+        match self {
+            Self::OfFleet => fleet.address(server),
+            Self::Given(given) => given.get(&fleet.server_name(server)),
+        }
+    }
+}
+
+/// Where the servers of a fleet are, by [`ServerId`]. Paths in the fleet's settings are relative to `folder`.
 ///
 /// # Errors
 /// [`StartError`] if a server has no address, or one that cannot be spoken to.
-pub(crate) fn endpoints(
-    fleet: &Fleet,
-    given: Option<Vec<Address>>,
-    folder: &Path,
-) -> Result<Vec<Endpoint>, StartError> {
-    let servers = fleet.server_count();
-    if let Some(given) = given.as_ref().map(Vec::len).filter(|&given| given != servers) {
-        return Err(StartError::AddressCount { given, servers });
-    }
-    let address = |server: ServerId| match &given {
-        Some(addresses) => addresses.get(server.index()),
-        None => fleet.address(server),
-    };
+pub(crate) fn endpoints(fleet: &Fleet, addresses: &Addresses, folder: &Path) -> Result<Vec<Endpoint>, StartError> {
+    let address = |server: ServerId| addresses.of(fleet, server);
     let mut without = fleet.servers_in_file_order().filter(|&server| address(server).is_none());
     if let Some(first) = without.next() {
-        return Err(StartError::NoAddress { server: fleet.server_name(first), others: without.count() });
+        let (server, others) = (fleet.server_name(first), without.count());
+        return Err(match addresses {
+            Addresses::OfFleet => StartError::NoAddress { server, others },
+            Addresses::Given(_) => StartError::NotAmongGiven { server, others },
+        });
     }
     // Made for the first server that needs it.
     let client = OnceCell::new();

@@ -64,9 +64,15 @@ impl Server {
 
     /// It is at `endpoint` now. If that is another one, new connections go there; those under way finish where they are.
     pub(crate) fn move_to(&self, endpoint: &Endpoint) {
-        if !self.upstream.load().is_at(endpoint) {
+        let now = self.upstream.load();
+        if now.is_retired() || !now.is_at(endpoint) {
             self.upstream.swap(Arc::new(Upstream::new(&self.name, endpoint))).retire();
         }
+    }
+
+    /// It is no longer in the fleet: connections are closed as soon as nobody uses them.
+    pub(crate) fn leave(&self) {
+        self.upstream.load().retire();
     }
 
     /// One more request is sent to it.

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use shortline_core::Fleet;
@@ -16,14 +16,15 @@ use tokio::time::Instant;
 use crate::breaker::Word;
 use crate::descriptors;
 use crate::dispatch::Dispatch;
-use crate::epoch::{self, Epoch, Limits};
+use crate::epoch::{Addresses, Limits};
 use crate::errors::Refusal;
 use crate::fleet_server::Server;
 use crate::per_client::PerClient;
+use crate::reload::{CompleteFleet, ReadFleet, Reloads, Source};
 use crate::retry_budget::RetryBudget;
 use crate::shutdown::{Shutdown, Trigger, shutdown};
 use crate::stats::{JobTypeRecord, Stats};
-use crate::upstream::{Lease, TlsError};
+use crate::upstream::{Lease, TlsError, names};
 
 /// `retry-after` when no server is up: about what a restart takes at best.
 const RETRY_WHEN_DOWN_S: u64 = 5;
@@ -64,6 +65,10 @@ pub struct Options {
     pub bound: Option<BoundFn>,
     /// What paths in the fleet file are relative to: its folder.
     pub folder: PathBuf,
+    /// Reads the fleet again, for [`Gateway::reload`]; `None`: it cannot be reloaded.
+    pub read: Option<ReadFleet>,
+    /// Completes a fleet that servers were put into or taken from.
+    pub complete: Option<CompleteFleet>,
     /// Most connections of clients, and as many to servers; `None`: a third of the file descriptors that are free.
     pub connections: Option<usize>,
 }
@@ -80,6 +85,8 @@ impl Options {
             seed: 0,
             bound: None,
             folder: PathBuf::new(),
+            read: None,
+            complete: None,
             connections: None,
         }
     }
@@ -95,6 +102,8 @@ impl fmt::Debug for Options {
             .field("seed", &self.seed)
             .field("bound", &self.bound.is_some())
             .field("folder", &self.folder)
+            .field("read", &self.read.is_some())
+            .field("complete", &self.complete.is_some())
             .field("connections", &self.connections)
             .finish()
     }
@@ -109,6 +118,17 @@ pub enum StartError {
     /// A server without address.
     #[error("server `{server}` has no address{}; give every [[server]] an `address`", and_others(*.others))]
     NoAddress {
+        /// The first one.
+        server: String,
+        /// How many more there are.
+        others: usize,
+    },
+    /// A server that came with a reload, where addresses were given in another way than by the file.
+    #[error(
+        "server `{server}`{} is new, and addresses are not those of the file (servers are emulated?): it cannot be reached; start anew",
+        and_others(*.others)
+    )]
+    NotAmongGiven {
         /// The first one.
         server: String,
         /// How many more there are.
@@ -144,10 +164,15 @@ pub struct Gateway {
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) stats: Stats,
     pub(crate) retry_budget: RetryBudget,
+    /// Where other fleets come from.
+    pub(crate) source: Mutex<Source>,
+    pub(crate) reloads: Reloads,
     /// Real seconds per second of the fleet file.
-    time_scale: f64,
+    pub(crate) time_scale: f64,
     pub(crate) bound: Option<BoundFn>,
     pub(crate) started: Instant,
+    /// The same by the calendar, in seconds since 1970.
+    pub(crate) created_s: u64,
     pub(crate) draining: AtomicBool,
     /// Ends what still runs when the grace is over.
     pub(crate) cut_off: (Trigger, Shutdown),
@@ -173,25 +198,22 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] if fleet, policy and addresses do not make one.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let Options { fleet, policy, addresses, time_scale, seed, bound, folder, connections } = options;
+        let Options { fleet, policy, addresses, time_scale, seed, bound, folder, read, complete, connections } =
+            options;
         let connections = connections.unwrap_or_else(descriptors::share).clamp(1, Semaphore::MAX_PERMITS);
-        let policy = policy.or(fleet.settings().policy).unwrap_or(PolicySpec::Jfsq);
-        let endpoints = epoch::endpoints(&fleet, addresses, &folder)?;
         let retry_budget = RetryBudget::new(&fleet.settings().retry);
-        let epoch = Epoch::new(
-            fleet,
-            policy,
-            &endpoints,
-            |name, endpoint| Arc::new(Server::new(name, endpoint)),
-            |name| Arc::new(JobTypeRecord::new(name)),
-        );
+        let source = Source::new(read, complete, policy, by_name(&fleet, addresses)?, folder);
+        let first = source.epoch(fleet, None)?;
         Ok(Self {
-            dispatch: Arc::new(Dispatch::new(Arc::new(epoch), seed)?),
+            dispatch: Arc::new(Dispatch::new(first.epoch, seed)?),
+            source: Mutex::new(source),
+            reloads: Reloads::default(),
             stats: Stats::new(),
             retry_budget,
             time_scale,
             bound,
             started: Instant::now(),
+            created_s: UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
             draining: AtomicBool::new(false),
             cut_off: shutdown(),
             ticks: AtomicU32::new(0),
@@ -319,6 +341,17 @@ impl Gateway {
         }
     }
 
+    /// Looks the names of servers up, one after the other, for ever.
+    pub(crate) async fn follow_names(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(names::EVERY).await;
+            let epoch = self.dispatch.epoch();
+            for server in epoch.servers() {
+                server.upstream().follow_name().await;
+            }
+        }
+    }
+
     /// Measures rates and closes idle connections, for ever.
     pub(crate) async fn keep_time(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(TICK);
@@ -338,4 +371,14 @@ impl Gateway {
             }
         }
     }
+}
+
+/// Addresses by the names of their servers.
+fn by_name(fleet: &Fleet, addresses: Option<Vec<Address>>) -> Result<Addresses, StartError> {
+    let Some(addresses) = addresses else { return Ok(Addresses::OfFleet) };
+    if addresses.len() != fleet.server_count() {
+        return Err(StartError::AddressCount { given: addresses.len(), servers: fleet.server_count() });
+    }
+    let names = fleet.servers().map(|server| fleet.server_name(server));
+    Ok(Addresses::Given(names.zip(addresses).collect()))
 }

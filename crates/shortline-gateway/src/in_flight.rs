@@ -13,9 +13,11 @@ use shortline_core::live::{JoinKind, ServerKey};
 use tokio::sync::oneshot;
 
 use crate::dispatch::Dispatch;
+use crate::epoch::Limits;
 use crate::errors::Refusal;
 use crate::fleet_server::Server;
 use crate::health::Report;
+use crate::stats::JobTypeRecord;
 
 /// A job at a server.
 #[derive(Debug)]
@@ -74,20 +76,41 @@ pub(crate) struct InLine {
     dispatch: Arc<Dispatch>,
     ticket: Ticket,
     started: oneshot::Receiver<InFlight>,
+    /// Its job type, if no server was up for it when it came.
+    held_for: Option<Arc<JobTypeRecord>>,
 }
 
 impl InLine {
-    pub(crate) fn new(dispatch: &Arc<Dispatch>, ticket: Ticket, started: oneshot::Receiver<InFlight>) -> Self {
-        Self { dispatch: Arc::clone(dispatch), ticket, started }
+    pub(crate) fn new(
+        dispatch: &Arc<Dispatch>,
+        ticket: Ticket,
+        started: oneshot::Receiver<InFlight>,
+        held_for: Option<Arc<JobTypeRecord>>,
+    ) -> Self {
+        Self { dispatch: Arc::clone(dispatch), ticket, started, held_for }
     }
 
-    /// Waits for a place, at most this long. Whatever the answer, the job is out of the line.
-    pub(crate) async fn place(mut self, at_most: Duration) -> Waited {
+    /// Waits for a place, at most as long as the limits on waits allow; then the job is out of the line. One that came
+    /// when no server was up waits for `hold`, and on until `queue` if a server is up by then.
+    pub(crate) async fn place(mut self, limits: &Limits) -> Waited {
+        let Some((job_type, hold)) = self.held_for.take().zip(limits.hold) else {
+            return self.placed_within(limits.queue, || Waited::TooLong).await;
+        };
+        if let Ok(place) = tokio::time::timeout(hold, &mut self.started).await {
+            return place.map_or(Waited::Dismissed, Waited::Placed);
+        }
+        let dispatch = Arc::clone(&self.dispatch);
+        let is_up = || dispatch.has_server_up(job_type.name());
+        let rest = if is_up() { limits.queue.saturating_sub(hold) } else { Duration::ZERO };
+        self.placed_within(rest, || if is_up() { Waited::TooLong } else { Waited::NoServerUp }).await
+    }
+
+    async fn placed_within(mut self, at_most: Duration, too_long: impl FnOnce() -> Waited) -> Waited {
         if let Ok(place) = tokio::time::timeout(at_most, &mut self.started).await {
             return place.map_or(Waited::Dismissed, Waited::Placed);
         }
         match self.dispatch.cancel(self.ticket) {
-            Some(_) => Waited::TooLong,
+            Some(_) => too_long(),
             // Started in this very moment: its place is on the way.
             None => (&mut self.started).await.map_or(Waited::Dismissed, Waited::Placed),
         }
@@ -107,6 +130,8 @@ pub(crate) enum Waited {
     Placed(InFlight),
     /// It took too long.
     TooLong,
+    /// It took too long for a server to be up.
+    NoServerUp,
     /// The fleet was exchanged for one without this line.
     Dismissed,
 }
@@ -172,7 +197,7 @@ mod tests {
 
     /// Two servers with `buffer` places; job type 0 on both, 1 on the first, 2 on the second.
     fn dispatch(buffer: u32, line: Option<u32>) -> Arc<Dispatch> {
-        let lines = LineSettings { size: line, timeout_s: None };
+        let lines = LineSettings { size: line, ..LineSettings::default() };
         let overflow = if line.is_some() { Overflow::Wait } else { Overflow::Reject };
         let parts = fleet(
             vec![server_type("fast", 2.0), server_type("slow", 1.0)],
@@ -204,7 +229,7 @@ mod tests {
         assert_eq!(counts(&dispatch), (1, 1));
         drop(first);
         assert_eq!(counts(&dispatch), (1, 0));
-        let Waited::Placed(place) = second.place(Duration::from_secs(1)).await else { panic!("the freed place") };
+        let Waited::Placed(place) = second.place(&dispatch.epoch().limits).await else { panic!("the freed place") };
         assert_eq!(place.server().name(), "a");
         drop(place);
         assert_eq!(counts(&dispatch), (0, 0));
@@ -215,7 +240,7 @@ mod tests {
         let dispatch = dispatch(1, Some(10));
         let Route::Placed(_first, _) = route(&dispatch, JobTypeId::new(1)) else { panic!("an idle server") };
         let Route::InLine(waits) = route(&dispatch, JobTypeId::new(1)) else { panic!("a full server") };
-        assert!(matches!(waits.place(Duration::from_secs(30)).await, Waited::TooLong));
+        assert!(matches!(waits.place(&dispatch.epoch().limits).await, Waited::TooLong));
         assert_eq!(counts(&dispatch), (1, 0));
     }
 

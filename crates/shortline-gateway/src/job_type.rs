@@ -90,6 +90,15 @@ impl Finder {
         Err(Refusal::MissingJobType(no_model))
     }
 
+    /// Whether the header or a `[[route]]` of the path names a job type.
+    pub(crate) fn is_named_in(&self, head: &Parts) -> bool {
+        self.order.iter().any(|by| match by {
+            JobTypeSource::Header => head.headers.contains_key(X_JOB_TYPE),
+            JobTypeSource::Path => self.by_path(head.uri.path()).is_some(),
+            JobTypeSource::Model | JobTypeSource::Host => false,
+        })
+    }
+
     async fn model(&self, head: &Parts, body: &mut RequestBody) -> Result<Result<String, NoModel>, Refusal> {
         let encoded =
             head.headers.get(CONTENT_ENCODING).is_some_and(|e| !e.as_bytes().eq_ignore_ascii_case(b"identity"));

@@ -3,6 +3,7 @@
 //! The path of a request, file by file:
 //! 1. `server` accepts the connection (HTTP/1.1 or HTTP/2 without TLS) and hands each request to `proxy`. In front of
 //!    it `client_stream` lets nothing pass that could be read in two ways, or comes too slowly.
+//!    Who asks which `models` there are is answered without a server.
 //! 2. `job_type` finds what kind of job it is: header, path, the `model` member of a JSON body (`model_scan` reads
 //!    the body piece by piece, `request_body` holds the pieces), host.
 //! 3. `dispatch` asks the core's dispatcher, the one the simulator uses, under one mutex. The answer is a guard
@@ -16,12 +17,12 @@
 //! 6. `exchange` counts and logs the request once, by one word for its `outcome`.
 //!
 //! What belongs to one fleet is an `epoch`; what is kept by name from one to the next is a `fleet_server` and the
-//! record of a job type (`stats`).
+//! record of a job type (`stats`). `reload` exchanges the fleet, at the word of the file or of `orders` (`put_server`).
 //!
 //! How requests fare says how their server is: `breaker` is the state machine, `health` ties it to the dispatcher,
 //! `lost_models` the models a server has lost; `checks` ask it, `operator` has the last word.
 //!
-//! Beside the traffic, on a thread of its own, `admin` shows `status` and `metrics`.
+//! Beside the traffic, on a thread of its own, `admin` shows `status`, `metrics` and, for people, the `dashboard`.
 //!
 //! Behind the feature `lab`: `emulate` plays a fleet's servers, `replay` sends open-loop traffic, `trace` reads
 //! recorded requests.
@@ -34,6 +35,7 @@ mod attempts;
 mod breaker;
 mod checks;
 mod client_stream;
+mod dashboard;
 mod descriptors;
 mod dispatch;
 #[cfg(feature = "lab")]
@@ -41,6 +43,7 @@ pub mod emulate;
 mod epoch;
 mod errors;
 mod exchange;
+mod fleet_page;
 mod fleet_server;
 mod gateway;
 mod grpc;
@@ -55,11 +58,15 @@ mod lost_models;
 mod metrics;
 mod model_lost;
 mod model_scan;
+mod models;
 mod operator;
+mod orders;
 mod outcome;
 mod per_client;
 mod proxy;
+mod put_server;
 mod rates;
+mod reload;
 #[cfg(feature = "lab")]
 pub mod replay;
 mod request_body;
@@ -79,6 +86,8 @@ mod upstream;
 
 pub use descriptors::raise_descriptor_limit;
 pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};
+pub use put_server::PutServer;
+pub use reload::{CompleteFleet, ReadFleet, ReloadError, Reloaded};
 pub use server::Served;
 pub use shutdown::{Shutdown, Trigger, shutdown};
 pub use status::{JobTypeStatus, ServerStatus, Status};

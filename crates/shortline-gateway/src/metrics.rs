@@ -12,6 +12,8 @@
 //! | `shortline_waiting` | `job_type` |
 //! | `shortline_retries_total` | `reason`: connect, reset, status, refused, model_lost |
 //! | `shortline_retries_withheld_total`, `shortline_trips_total` | |
+//! | `shortline_reloads_total` | `result`: ok, failed |
+//! | `shortline_config_valid`: 1 if the last reload succeeded, or there was none; `shortline_epoch`: exchanges of the fleet | |
 //! | `shortline_connections`, `shortline_connections_turned_away_total` | |
 //!
 //! The number of series is bounded: names come from the fleet only (requests without a known job type have
@@ -59,6 +61,7 @@ impl Collector for Metrics {
         histogram(&mut encoder, "shortline_decision_seconds", "time to choose a server", dispatch.decision_s())?;
         self.retries(&mut encoder)?;
         self.servers(&mut encoder)?;
+        self.reloads(&mut encoder)?;
         let connections = stats.connections.load(Relaxed);
         encoder
             .encode_descriptor("shortline_connections", "open client connections", None, MetricType::Gauge)?
@@ -71,6 +74,21 @@ impl Collector for Metrics {
 }
 
 impl Metrics {
+    fn reloads(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let reloads = &self.0.reloads;
+        let mut metric =
+            encoder.encode_descriptor("shortline_reloads", "readings of the fleet file", None, MetricType::Counter)?;
+        counter(&mut metric, &[("result", "ok")], reloads.done.load(Relaxed))?;
+        counter(&mut metric, &[("result", "failed")], reloads.failed.load(Relaxed))?;
+        let help = "whether the last reload succeeded";
+        encoder
+            .encode_descriptor("shortline_config_valid", help, None, MetricType::Gauge)?
+            .encode_gauge(&i64::from(reloads.valid.load(Relaxed)))?;
+        encoder
+            .encode_descriptor("shortline_epoch", "exchanges of the fleet", None, MetricType::Gauge)?
+            .encode_gauge(&as_gauge(self.0.dispatch.exchanges()))
+    }
+
     fn requests(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let (gateway, epoch) = (&self.0, self.0.dispatch.epoch());
         let name = "shortline_requests";

@@ -52,7 +52,7 @@ fn error(status: StatusCode, code: &str, message: &str) -> Response<Bytes> {
 }
 
 /// `%41` is `A`; what is no such code stays as it is.
-fn percent_decoded(text: &str) -> String {
+pub(crate) fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {

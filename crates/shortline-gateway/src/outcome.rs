@@ -25,6 +25,8 @@ outcomes! {
     Server4xx = "server_4xx",
     /// The server's answer was passed on whole, status 5xx.
     Server5xx = "server_5xx",
+    /// The gateway has listed its models.
+    Models = "models",
     /// The client went away before the answer was complete.
     ClientAbort = "client_abort",
     /// The gateway ended before the request did.

@@ -21,6 +21,8 @@ use crate::health::Report;
 use crate::in_flight::{Reason, Route, Waited};
 use crate::job_type::Named;
 use crate::link::Link;
+use crate::models;
+use crate::outcome::Outcome;
 use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
 use crate::tunnel::{Switch, Tunnel};
@@ -38,6 +40,10 @@ pub(crate) async fn handle(
     let epoch = gateway.dispatch.epoch();
     if let Some(refusal) = link.refusal(&head.method) {
         return Ok(refuse(&epoch, exchange, &refusal));
+    }
+    if let Some(models) = models::answer(&gateway, &epoch, &head) {
+        link.answer(models.status());
+        return Ok(list(exchange, models));
     }
     let switch = Switch::asked_for(&mut head, body.is_end_stream());
     let mut end = gateway.cut_off.1.clone();
@@ -104,9 +110,10 @@ async fn place(
     let (place, reason) = loop {
         match exchange.gateway.dispatch.route(epoch, job_type) {
             Route::Placed(place, reason) => break (place, reason),
-            Route::InLine(line) => match line.place(epoch.limits.queue).await {
+            Route::InLine(line) => match line.place(&epoch.limits).await {
                 Waited::Placed(place) => break (place, Reason::Waited),
                 Waited::TooLong => return Err(Refusal::QueueTimeout),
+                Waited::NoServerUp => return Err(Refusal::NoServerUp),
                 // The next fleet is asked.
                 Waited::Dismissed => {}
             },
@@ -166,6 +173,14 @@ fn switch_over(
     exchange.report(Report::EndedWell);
     link.set_tunnel(Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle });
     Response::from_parts(head, ResponseBody::Own(Bytes::new()))
+}
+
+/// The gateway knows the answer itself.
+fn list(mut exchange: Exchange, models: Response<Bytes>) -> Response<ResponseBody> {
+    exchange.set_outcome(Outcome::Models);
+    exchange.answered(models.status());
+    exchange.passed_on(models.body().len());
+    models.map(ResponseBody::Own)
 }
 
 /// The gateway's own answer.

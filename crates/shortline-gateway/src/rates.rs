@@ -27,6 +27,11 @@ impl Meter {
         if weight > 0.0 { load(&self.weighted) / weight } else { 0.0 }
     }
 
+    /// Whether it was ever measured.
+    pub(crate) fn is_measured(&self) -> bool {
+        load(&self.weight) > 0.0
+    }
+
     /// The counter stands at `count`, `dt_s` seconds after the last call (or after it was 0).
     pub(crate) fn tick(&self, dt_s: f64, count: u64) {
         let gain = -(-dt_s / MEMORY_S).exp_m1();

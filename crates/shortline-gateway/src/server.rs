@@ -79,6 +79,7 @@ impl Gateway {
 
         let mut checks = JoinSet::new();
         checks.spawn(keep_checking(Arc::clone(&self)));
+        checks.spawn(Arc::clone(&self).follow_names());
 
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new());

@@ -118,6 +118,11 @@ impl JobTypeRecord {
         self.arrivals.rate()
     }
 
+    /// The same; `None` as long as nothing was measured.
+    pub(crate) fn measured_rate(&self) -> Option<f64> {
+        self.arrivals.is_measured().then(|| self.arrivals.rate())
+    }
+
     /// Measures over the `dt_s` seconds since the last call.
     pub(crate) fn measure(&self, dt_s: f64) {
         self.arrivals.tick(dt_s, self.counts().map_or(0, |counts| counts.arrivals.load(Relaxed)));

@@ -9,6 +9,7 @@
 //! - [`information`]: old counts, and gateways that know their own jobs only.
 //! - [`queue`]: what comes next.
 //! - [`tally`]: what is counted. Waiting and service are measured.
+//! - [`reach`]: how far the clock may run.
 //! - [`trace`]: recorded jobs, one path.
 //! - [`chain`]: the loop.
 
@@ -17,6 +18,7 @@ pub(crate) mod chain;
 pub(crate) mod failures;
 mod information;
 mod queue;
+pub(crate) mod reach;
 mod server;
 mod tally;
 pub(crate) mod trace;
@@ -30,6 +32,7 @@ use shortline_core::sizes::UnitLaw;
 
 use crate::SimulationError;
 use crate::model::Model;
+use reach::Reach;
 
 /// What the replications of all policies share.
 #[derive(Debug)]
@@ -47,6 +50,7 @@ pub(crate) struct Blueprint {
     trace: Option<trace::Jobs>,
     /// How many times as fast these arrive.
     load_factor: f64,
+    pub(crate) reach: Reach,
 }
 
 /// Slots that are followed one by one, at most: 48 bytes each.
@@ -62,6 +66,13 @@ impl Blueprint {
         let settings = fleet.settings();
         if let Some(jobs) = &trace {
             trace::check(jobs, fleet.job_type_count())?;
+        }
+        let reach = match &trace {
+            Some(jobs) => trace::reach(model, jobs),
+            None => Reach::of(model),
+        };
+        if let Some(jobs) = &trace {
+            reach.check("the last job of the trace arrives after", trace::span_s(jobs) / load_factor)?;
         }
         if trace.is_none() && settings.arrivals == Arrivals::Trace {
             return Err(SimulationError::NeedsTrace { section: "[arrivals] process" });
@@ -87,6 +98,7 @@ impl Blueprint {
                 && settings.lines.timeout_s.is_none(),
             trace,
             load_factor,
+            reach,
             model: Arc::clone(model),
         })
     }
@@ -100,6 +112,14 @@ impl Blueprint {
     /// Whether the jobs are those of a trace.
     pub(crate) fn has_trace(&self) -> bool {
         self.trace.is_some()
+    }
+
+    /// Whether jobs of each type arrive.
+    pub(crate) fn arriving(&self) -> Vec<bool> {
+        let Some(jobs) = &self.trace else { return self.model.arrival_rates.iter().map(|&rate| rate > 0.0).collect() };
+        let mut arriving = vec![false; self.model.arrival_rates.len()];
+        jobs.iter().for_each(|job| arriving[job.job_type.index()] = true);
+        arriving
     }
 
     /// How many those are.

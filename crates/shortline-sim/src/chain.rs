@@ -27,8 +27,9 @@ pub(crate) trait Chain: Debug + Send {
 
 /// A replication that can be looked at when the time comes.
 pub(crate) trait Walk: Send {
-    /// Runs until this time, or until `is_stopped` says so; returns the number of events on the way.
-    fn run_until(&mut self, time_s: f64, is_stopped: &dyn Fn() -> bool) -> u64;
+    /// Runs until this time, or until `is_stopped` says so, which now and then is told how many events there were since it was
+    /// told last.
+    fn run_until(&mut self, time_s: f64, is_stopped: &dyn Fn(u64) -> bool);
     /// Visits the servers: index of the server type, and number of jobs.
     fn servers(&self, visit: &mut dyn FnMut(usize, usize));
     /// Jobs that wait in front.

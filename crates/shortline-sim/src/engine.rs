@@ -3,9 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use shortline_core::JobTypeId;
 use shortline_core::fleet::Fleet;
-use shortline_core::fleet::settings::{Information, Overflow};
+use shortline_core::fleet::settings::Overflow;
 use shortline_core::policy::{Policy, PolicySpec, PolicyVisitor, with_policy};
 use shortline_core::state::Places;
 
@@ -13,12 +12,13 @@ use crate::SimulationError;
 use crate::calendar::Blueprint;
 use crate::calendar::arrivals::Start;
 use crate::calendar::chain::CalendarChain;
+use crate::calendar::reach::Reach;
 use crate::calendar::trace::{self, RunPath};
 use crate::chain::{Chain, Streams, Walk};
+use crate::fates::Fates;
 use crate::lumped::{self, Lumpable, LumpableVisitor, with_lumpable};
 use crate::markov::{Clock, MarkovChain};
 use crate::model::{self, Model};
-use crate::observe::Fates;
 use crate::report::Engine;
 use crate::seen;
 use crate::tracked::{ThinnedClock, TrackedChain};
@@ -135,7 +135,7 @@ impl Workshop {
         {
             let unbounded = self.has_unbounded_servers();
             let (name, engine) = (spec.to_string(), Engine::Lumped);
-            let fates = self.fates(false);
+            let fates = self.fates(Places::Buffers);
             return Ok(Contender { name, engine, why: LUMPED, unbounded, fates, chain, walk: None, path: None });
         }
         let fleet = &self.model.fleet;
@@ -161,7 +161,7 @@ impl Workshop {
         let unbounded_servers = P::PLACES == Places::Buffers && self.has_unbounded_servers();
         let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
         if let Some((plan, why)) = &self.calendar {
-            let fates = self.fates_by_calendar(lines);
+            let fates = self.fates(P::PLACES);
             let (chain, walk, path) = self.by_calendar(seen, plan, policy);
             return Contender { name, engine: Engine::Calendar, why, unbounded, fates, chain, walk, path };
         }
@@ -178,35 +178,22 @@ impl Workshop {
             Some(why) => (why, self.tracked(seen, policy)),
             None => (COUNTS, self.counted(seen, policy)),
         };
-        let fates = self.fates(lines);
+        let fates = self.fates(P::PLACES);
         Contender { name, engine: Engine::Markov, why, unbounded, fates, chain, walk, path: None }
     }
 
-    /// What may happen to a job.
-    fn fates(&self, in_front: bool) -> Fates {
-        let fleet = &self.model.fleet;
-        let lines = &fleet.settings().lines;
-        let is_orphan =
-            |l: JobTypeId| self.model.arrival_rates[l.index()] > 0.0 && fleet.graph().degree(l.index()) == 0;
-        let is_bounded = || fleet.servers().any(|r| fleet.buffer(r).is_some());
-        let has_line_at_server =
-            || fleet.servers().any(|r| fleet.buffer(r).is_none_or(|buffer| buffer > fleet.slots(r)));
-        Fates {
-            waiting: in_front || has_line_at_server(),
-            blocked: fleet.job_types().any(is_orphan) || if in_front { lines.size.is_some() } else { is_bounded() },
-            reneged: in_front && lines.timeout_s.is_some(),
-        }
+    /// What may happen to a job under a policy that looks for such places.
+    fn fates(&self, places: Places) -> Fates {
+        let arriving = match &self.calendar {
+            Some((plan, _)) => plan.arriving(),
+            None => self.model.arrival_rates.iter().map(|&rate| rate > 0.0).collect(),
+        };
+        Fates::of(&self.model.fleet, places, |l| arriving[l.index()])
     }
 
-    /// The same where servers fail, or counts are old or those of one gateway among several: then anything may be seen.
-    fn fates_by_calendar(&self, in_front: bool) -> Fates {
-        let settings = self.model.fleet.settings();
-        let fates = self.fates(in_front);
-        if settings.failures.is_some() || settings.information != Information::default() {
-            Fates { waiting: true, blocked: true, ..fates }
-        } else {
-            fates
-        }
+    /// How far the clock may run, where there is one.
+    pub(crate) fn reach(&self) -> Option<Reach> {
+        self.calendar.as_ref().map(|(plan, _)| plan.reach)
     }
 
     fn by_calendar<P: Policy>(

@@ -31,6 +31,22 @@ pub enum SimulationError {
         /// The most.
         most: u64,
     },
+    /// The clock would run so far that services are shorter than its steps.
+    #[error(
+        "{what} {} s, and a clock that has run so far ticks in steps of {} s: too coarse beside a mean service of {} s; it may run \
+         to {} s",
+        rough(*.time_s), rough(time_s * f64::EPSILON), rough(*.service_s), rough(*.until_s)
+    )]
+    Clock {
+        /// What takes that long.
+        what: &'static str,
+        /// How long it takes, in seconds.
+        time_s: f64,
+        /// Mean service time where a job is fastest, in seconds.
+        service_s: f64,
+        /// How far the clock may run, in seconds.
+        until_s: f64,
+    },
     /// The speeds are known by their order only.
     #[error("the server types give a `rank`; a simulation needs the `rate` of every [[server_type]]")]
     RanksOnly,
@@ -90,4 +106,9 @@ pub enum SimulationError {
 /// The number, with a power of ten where it would be a row of zeros.
 fn without_zeros(x: f64) -> String {
     if x == 0.0 || (1e-5..1e16).contains(&x.abs()) { x.to_string() } else { format!("{x:e}") }
+}
+
+/// Three digits of it.
+fn rough(x: f64) -> String {
+    format!("{x:.2e}").parse().map_or_else(|_| x.to_string(), without_zeros)
 }

@@ -30,6 +30,9 @@ pub struct Estimate {
     /// of standard deviation `s` and skewness `g`, and `b = g / (6 sqrt n)`: from `mean - G(t) s / sqrt n` to `mean -
     /// G(-t) s / sqrt n`, where `t = t_{n-1}(0.975)` and `G(t) = ((1 + 6 b (t - b))^(1/3) - 1) / (2 b)`, which is `t`
     /// without skewness.
+    ///
+    /// Not numbers (`null` in JSON) where there is no interval: the figures of a path too short to be cut into parts.
+    #[serde(with = "interval")]
     pub ci95: [f64; 2],
 }
 
@@ -77,6 +80,17 @@ impl Estimate {
         Some(Self { mean, ci95: [low.min(least), high.max(most)] })
     }
 
+    /// The same without its interval.
+    pub(crate) fn without_interval(self) -> Self {
+        Self { ci95: [f64::NAN; 2], ..self }
+    }
+
+    /// Whether it has one.
+    #[must_use]
+    pub fn has_interval(&self) -> bool {
+        self.ci95.iter().all(|end| !end.is_nan())
+    }
+
     /// Half the width of the interval, relative to the mean; 0 for an interval without width.
     #[must_use]
     pub fn relative_half_width(&self) -> f64 {
@@ -100,6 +114,19 @@ impl Estimate {
     #[must_use]
     pub fn within(self, low: f64, high: f64) -> Self {
         Self { mean: self.mean.clamp(low, high), ci95: self.ci95.map(|end| end.clamp(low, high)) }
+    }
+}
+
+/// An interval as JSON: `null` where there is none.
+mod interval {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(ends: &[f64; 2], serializer: S) -> Result<S::Ok, S::Error> {
+        ends.iter().all(|end| !end.is_nan()).then_some(ends).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[f64; 2], D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or([f64::NAN; 2]))
     }
 }
 

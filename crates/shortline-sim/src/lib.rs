@@ -25,6 +25,7 @@ mod engine;
 mod erlang;
 mod error;
 mod estimate;
+mod fates;
 mod growth;
 mod histogram;
 mod idle;

@@ -111,6 +111,25 @@ impl Model {
     }
 }
 
+impl Model {
+    /// The largest rate of one slot of a server that holds the job type, in size units per second, by job type; 0 where none
+    /// does. O(edges), equal rows once.
+    pub(crate) fn fastest_rates(&self) -> Vec<f64> {
+        let (fleet, graph) = (&self.fleet, self.fleet.graph());
+        // By row of the graph: the server types in it.
+        let mut types_of_row: Vec<Option<Vec<ServerTypeId>>> = vec![None; graph.distinct_row_count()];
+        let fastest = |l: JobTypeId| {
+            let types = types_of_row[graph.row_number(l.index())].get_or_insert_with(|| {
+                let mut is_there = vec![false; fleet.server_type_count()];
+                graph.for_each(l.index(), |server| is_there[fleet.server_type(server).index()] = true);
+                fleet.server_types().filter(|m| is_there[m.index()]).collect()
+            });
+            types.iter().map(|&m| fleet.rate(l, m)).fold(0.0, f64::max)
+        };
+        fleet.job_types().map(fastest).collect()
+    }
+}
+
 fn servers_with_work(fleet: &Fleet) -> Vec<usize> {
     let mut works = vec![false; fleet.server_count()];
     let mut seen = vec![false; fleet.graph().distinct_row_count()];

@@ -5,6 +5,7 @@ use shortline_core::fleet::Fleet;
 use shortline_core::{JobTypeId, ServerTypeId};
 
 use crate::estimate::{Estimate, Ratio};
+use crate::fates::Fates;
 use crate::model::Model;
 use crate::record::{Law, Record, Times, TypeTally};
 use crate::report::{CdfPoint, IdleServers, JobTypeReport, Means, ServerTypeReport};
@@ -23,17 +24,6 @@ const CDF_SHARES: [f64; 25] = [
 pub(crate) fn response_parts(record: &Record) -> (f64, f64) {
     let times = record.law.times();
     (times.waiting_s + times.service_s, times.jobs)
-}
-
-/// What may happen to a job under a policy. What may not has probability 0 for certain, and not because it was not seen.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fates {
-    /// It waits before its service.
-    pub(crate) waiting: bool,
-    /// It finds no place.
-    pub(crate) blocked: bool,
-    /// It gives up waiting in front.
-    pub(crate) reneged: bool,
 }
 
 /// All estimates; those of job types for `job_types` only.
@@ -78,6 +68,9 @@ pub(crate) fn means(model: &Model, records: &[Record], fates: Fates, job_types: 
 pub(crate) fn means_as_measured(model: &Model, records: &[Record], fates: Fates, job_types: &[JobTypeId]) -> Means {
     let mut found = means(model, records, fates, job_types);
     let Some(whole) = Record::pooled(records) else { return found };
+    if records.len() == 1 {
+        return of_one_record(model, &whole, fates, job_types);
+    }
     // Twice the same: an interval without width around what it is.
     let together = means(model, &[whole.clone(), whole], fates, job_types);
     let at = |estimate: &mut Option<Estimate>, value: Option<Estimate>, most: f64| {
@@ -115,6 +108,48 @@ pub(crate) fn means_as_measured(model: &Model, records: &[Record], fates: Fates,
     found
 }
 
+/// The figures of one record, without intervals but for what is certain.
+fn of_one_record(model: &Model, record: &Record, fates: Fates, job_types: &[JobTypeId]) -> Means {
+    let mut found = means(model, &[record.clone(), record.clone()], fates, job_types);
+    let strip = |estimate: &mut Option<Estimate>| *estimate = estimate.map(Estimate::without_interval);
+    for estimate in [
+        &mut found.mean_response_s,
+        &mut found.mean_waiting_s,
+        &mut found.mean_service_s,
+        &mut found.mean_jobs,
+        &mut found.throughput_per_s,
+    ] {
+        strip(estimate);
+    }
+    for (estimate, q) in
+        [(&mut found.p50_response_s, 0.5), (&mut found.p95_response_s, 0.95), (&mut found.p99_response_s, 0.99)]
+    {
+        let quantile_s = Some(record.law.quantile_s(q)).filter(|quantile_s| quantile_s.is_finite());
+        *estimate = quantile_s.map(|mean| Estimate { mean, ci95: [mean; 2] }.without_interval());
+    }
+    found.response_cdf.iter_mut().for_each(|point| strip(&mut point.share));
+    for (estimate, may_happen) in [
+        (&mut found.fraction_waiting, fates.waiting),
+        (&mut found.blocking_probability, fates.blocked),
+        (&mut found.reneged_probability, fates.reneged),
+    ] {
+        if may_happen {
+            strip(estimate);
+        }
+    }
+    for job_type in &mut found.per_job_type {
+        strip(&mut job_type.mean_response_s);
+        if fates.blocked || fates.reneged {
+            strip(&mut job_type.blocking_probability);
+        }
+    }
+    for server_type in &mut found.per_server_type {
+        strip(&mut server_type.utilisation);
+        strip(&mut server_type.mean_jobs);
+    }
+    found
+}
+
 fn idle_servers(model: &Model, records: &[Record]) -> Option<IdleServers> {
     let laws: Vec<Vec<f64>> = records
         .iter()
@@ -144,6 +179,7 @@ fn not_negative(estimate: Option<Estimate>) -> Option<Estimate> {
 
 /// A probability, from the hits and the trials of each replication.
 fn share(parts: &[(f64, f64)], may_happen: bool) -> Option<Estimate> {
+    debug_assert!(may_happen || parts.iter().all(|part| part.0 <= 0.0), "what cannot happen was seen: {parts:?}");
     if may_happen { Estimate::of_share(parts) } else { probability(Estimate::of_ratio(parts)) }
 }
 

@@ -56,7 +56,7 @@ pub struct PolicyReport {
     pub means: Option<Means>,
     /// The bound that [`PolicyReport::compare_with`] was given.
     pub bound: Option<Bound>,
-    /// Why there are no means, or no bound.
+    /// Why there are no means, no intervals or no bound, or means of some of the jobs only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Mean response time over the bound.
@@ -224,10 +224,13 @@ impl PolicyReport {
             Ok(bound) => {
                 self.ratio_to_bound = mean.map(|mean| mean.scaled(1.0 / bound.mean_response_s));
                 self.bound = Some(bound);
-                self.why = None;
             }
-            Err(why) => {
-                (self.bound, self.ratio_to_bound, self.why) = (None, None, Some(why));
+            Err(no_bound) => {
+                (self.bound, self.ratio_to_bound) = (None, None);
+                self.why = Some(match self.why.take() {
+                    Some(why) => format!("{why}; no bound: {no_bound}"),
+                    None => no_bound,
+                });
             }
         }
     }

@@ -1,11 +1,12 @@
 //! The run itself: all policies side by side, in rounds, until all are certain enough.
 //!
-//! 1. **Warm-up.** Every replication starts empty and runs, a fifth further each round, until for every policy MSER-5
+//! 1. **Warm-up.** Every replication starts empty and runs, a fifth further each round, until MSER-5
 //!    of the number of jobs (averaged over the replications) drops less than half, or what is left of its climb is
 //!    less than a tenth of the relative error asked for; until the replications, side by side, are not seen to climb
-//!    any more; and until the slowest server has had the time for ten services. All of it is then dropped (in small
-//!    fleets, after once more its length): what is measured starts in the second half of a settled run. Without that, at [`LONGEST_WARM_UP`] or when the run is
-//!    stopped, there are no means.
+//!    any more; and until the slowest server has had the time for ten services. A policy that has settled rests until the others
+//!    have, then follows as far as the slowest of them went. All of it is then dropped (in small
+//!    fleets, after once more its length): what is measured starts in the second half of a settled run. A policy that has not
+//!    settled at [`LONGEST_WARM_UP`] has no means and is measured no further; when the run is stopped before, none has means.
 //! 2. **Growth.** After each round every policy whose jobs may pile up is tested for growth; a policy that grows is
 //!    unstable and stops.
 //! 3. **Measuring.** Rounds go on until the intervals of all mean response times are narrow enough, or a limit is
@@ -26,7 +27,7 @@ use crate::simulation::{Observer, Round, Until};
 use crate::watch::Watch;
 
 /// The warm-up stops growing at this many times its first length, settled or not; or, if that is later, at the most
-/// events that may be counted: who allows more of them gets a longer warm-up where one is needed.
+/// events that may be counted: who allows more of them gets a longer warm-up where one is needed. Unless a limit is given.
 const LONGEST_WARM_UP: u64 = 256;
 /// From so many replications on, those of small fleets, a settled warm-up is run for its length once more: a slow chain that
 /// chance made look settled has come further then.
@@ -47,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) warm_up: u64,
     /// The warm-up is at least so long, where that is no longer than the longest.
     pub(crate) least_warm_up: u64,
+    /// Events of a policy's warm-up, over all replications, if a limit was given.
+    pub(crate) most_warm_up: Option<u64>,
     pub(crate) until: Until,
     /// Growth is not looked for before: what goes up and down with the traffic, or with failures, is none.
     pub(crate) patience_s: f64,
@@ -55,6 +58,13 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Longest warm-up, events per replication.
+    fn longest_warm_up(&self) -> u64 {
+        let r = self.replications as u64;
+        let unless_given = || (LONGEST_WARM_UP * self.warm_up).max(self.most_events() / r);
+        self.most_warm_up.map_or_else(unless_given, |events| (events / r).max(self.warm_up))
+    }
+
     /// Most events to be counted per policy.
     fn most_events(&self) -> u64 {
         match self.until {
@@ -71,7 +81,7 @@ pub(crate) struct Racer {
     lanes: Vec<Lane>,
     pub(crate) growth_jobs_per_s: Option<f64>,
     pub(crate) growing_replications: usize,
-    /// What became of the warm-up.
+    /// What became of the warm-up; [`WarmUp::Stopped`] until it has ended.
     pub(crate) warm_up: WarmUp,
     pub(crate) warm_up_events: u64,
     pub(crate) looks: u32,
@@ -118,6 +128,11 @@ impl Racer {
 
     fn is_stable(&self) -> bool {
         self.growth_jobs_per_s.is_none()
+    }
+
+    /// Whether it can be measured.
+    fn is_measured(&self) -> bool {
+        self.is_stable() && self.warm_up == WarmUp::Settled
     }
 
     /// Runs replication `i` the first of `parts` equal parts of the way to `targets[i]` events, warm-up included.
@@ -174,8 +189,7 @@ impl Racer {
         estimate::half_width(&means, 0.975).is_some_and(|chance| chance <= tolerance * estimate::mean(&means))
     }
 
-    fn end_warm_up(&mut self, warm_up: WarmUp) {
-        self.warm_up = warm_up;
+    fn end_warm_up(&mut self) {
         self.warm_up_events = self.events();
         for lane in &mut self.lanes {
             lane.chain.forget();
@@ -193,6 +207,11 @@ impl Racer {
 
     pub(crate) fn time_s(&self) -> f64 {
         self.lanes.iter().map(|lane| lane.chain.progress().time_s).sum()
+    }
+
+    /// Of the replication that lasted longest.
+    pub(crate) fn longest_s(&self) -> f64 {
+        self.lanes.iter().map(|lane| lane.chain.progress().time_s).fold(0.0, f64::max)
     }
 
     pub(crate) fn records(&self) -> Vec<Record> {
@@ -234,51 +253,54 @@ struct Race<'a> {
 }
 
 impl Race<'_> {
-    fn runs_on(&self) -> bool {
-        !self.observer.is_stopped() && self.racers.iter().any(Racer::is_stable)
-    }
-
-    /// Runs all replications of all policies to their targets, in turns: where a run is stopped they are about equally far.
-    fn advance(&mut self, targets: &[u64]) {
+    /// Runs all replications of these policies to their targets, in turns: where a run is stopped they are about equally far.
+    fn advance(&mut self, targets: &[u64], who: impl Fn(&Racer) -> bool) {
+        let mut running: Vec<&mut Racer> = self.racers.iter_mut().filter(|racer| who(racer)).collect();
         for parts in (1..=TURNS).rev() {
-            for racer in self.racers.iter_mut().filter(|racer| racer.is_stable()) {
-                racer.advance(targets, parts, self.observer);
-            }
+            running.iter_mut().for_each(|racer| racer.advance(targets, parts, self.observer));
             if self.observer.is_stopped() {
                 break;
             }
         }
         let patience_s = self.plan.patience_s;
-        self.racers.iter_mut().for_each(|racer| racer.look_for_growth(patience_s));
+        running.iter_mut().for_each(|racer| racer.look_for_growth(patience_s));
     }
 
     /// Returns its length, events per replication.
     fn warm_up(&mut self) -> u64 {
-        let mut length = self.plan.warm_up;
-        let longest = (LONGEST_WARM_UP * length).max(self.plan.most_events() / self.plan.replications as u64);
-        let r = self.plan.replications as u64;
+        let plan = self.plan;
+        let r = plan.replications as u64;
+        let longest = plan.longest_warm_up();
+        let least = plan.least_warm_up.min(longest);
+        let is_unsettled = |racer: &Racer| racer.is_stable() && racer.warm_up != WarmUp::Settled;
+        // How far the unsettled ones are, and the last of those that have settled.
+        let (mut length, mut settled) = (plan.warm_up, 0);
         loop {
-            self.observer.warming_up(r * length.max(self.plan.least_warm_up.min(longest)));
-            self.advance(&vec![length; self.plan.replications]);
-            let settled = length >= self.plan.least_warm_up.min(longest)
-                && self.racers.iter().all(|racer| !racer.is_stable() || racer.has_settled(self.plan.error));
-            let stopped = self.observer.is_stopped();
-            if settled || stopped || !self.runs_on() || length >= longest {
-                let warm_up = match (stopped, settled) {
-                    (true, _) => WarmUp::Stopped,
-                    (false, true) => WarmUp::Settled,
-                    (false, false) => WarmUp::TooShort,
-                };
-                if warm_up == WarmUp::Settled && self.plan.replications >= CHEAP {
-                    length *= 2;
-                    self.observer.warming_up(r * length);
-                    self.advance(&vec![length; self.plan.replications]);
+            self.observer.warming_up(r * length.max(least));
+            self.advance(&vec![length; plan.replications], is_unsettled);
+            if self.observer.is_stopped() {
+                self.racers.iter_mut().for_each(|racer| racer.warm_up = WarmUp::Stopped);
+                break;
+            }
+            for racer in self.racers.iter_mut().filter(|racer| is_unsettled(racer)) {
+                if length >= least && racer.has_settled(plan.error) {
+                    (racer.warm_up, settled) = (WarmUp::Settled, length);
                 }
-                self.racers.iter_mut().for_each(|racer| racer.end_warm_up(warm_up));
-                return length;
+            }
+            if length >= longest {
+                let unsettled = self.racers.iter_mut().filter(|racer| is_unsettled(racer));
+                unsettled.for_each(|racer| racer.warm_up = WarmUp::TooShort);
+            }
+            if length >= longest || !self.racers.iter().any(is_unsettled) {
+                length = if plan.replications >= CHEAP { 2 * settled } else { settled };
+                self.observer.warming_up(r * length);
+                self.advance(&vec![length; plan.replications], Racer::is_measured);
+                break;
             }
             length = longest.min(length + length / 5);
         }
+        self.racers.iter_mut().for_each(Racer::end_warm_up);
+        length
     }
 
     fn measure(&mut self, warm_up: u64) {
@@ -290,15 +312,19 @@ impl Race<'_> {
         loop {
             // The first replications take one more where it does not divide.
             let target = |i| warm_up + counted / r + u64::from(i < counted % r);
-            self.advance(&(0..r).map(target).collect::<Vec<_>>());
-            let widest = self.racers.iter().filter(|racer| racer.is_stable()).map(Racer::relative_error);
+            self.advance(&(0..r).map(target).collect::<Vec<_>>(), Racer::is_measured);
+            let widest = self.racers.iter().filter(|racer| racer.is_measured()).map(Racer::relative_error);
             let widest = widest.fold(0.0, f64::max);
             self.observer.round_ended(&Round {
                 counted_events: counted,
                 warm_up_events: r * warm_up,
                 widest_relative_error: widest,
             });
-            if !self.runs_on() || counted >= limit || widest <= error {
+            if self.observer.is_stopped()
+                || !self.racers.iter().any(Racer::is_measured)
+                || counted >= limit
+                || widest <= error
+            {
                 return;
             }
             // The half-width shrinks like the square root of the length.

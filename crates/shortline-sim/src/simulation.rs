@@ -1,22 +1,21 @@
 //! A simulation as one asks for it: which fleet, which policies, how certain, from which seed.
 
+mod answer;
+mod plan;
+mod recorded;
+
 use std::fmt;
 use std::sync::Arc;
 
-use shortline_core::JobTypeId;
 use shortline_core::fleet::Fleet;
 use shortline_core::policy::{Policy, PolicySpec};
 
 use crate::SimulationError;
-use crate::calendar::failures;
-use crate::calendar::trace::{Fate, Path, TraceJob};
+use crate::calendar::trace::TraceJob;
 use crate::engine::{Choice, Contender, Workshop};
-use crate::estimate::{Estimate, Ratio};
-use crate::growth::FALSE_ALARM_PER_LOOK;
 use crate::model::Model;
-use crate::observe;
-use crate::report::{Difference, Engine, PolicyReport, Report};
-use crate::rounds::{self, FEWEST_EVENTS, Plan, Racer, WarmUp};
+use crate::report::Report;
+use crate::rounds::{self, Plan};
 use crate::trajectory::{self, Trajectories, Trajectory};
 
 /// When to stop.
@@ -125,6 +124,8 @@ pub struct Simulation {
     rules: Vec<Rule>,
     seed: u64,
     until: Until,
+    most_warm_up: Option<u64>,
+    replications: Option<usize>,
     load_factor: f64,
     threads: Option<usize>,
     per_type: PerType,
@@ -148,6 +149,8 @@ impl Simulation {
             rules: Vec::new(),
             seed: 0,
             until: Until::RelativeError { error: 0.01, most_events: 2_000_000_000 },
+            most_warm_up: None,
+            replications: None,
             load_factor: 1.0,
             threads: None,
             per_type: PerType::Top(100),
@@ -280,6 +283,23 @@ impl Simulation {
         self
     }
 
+    /// Most events of a policy's warm-up, over all replications, at least those of its first look. Without a limit it may take as
+    /// many events as may be counted, and 256 times those of the first look if that is more. A policy that has not settled by then
+    /// has no means; the others go on.
+    #[must_use]
+    pub fn most_warm_up_events(mut self, events: u64) -> Self {
+        self.most_warm_up = Some(events);
+        self
+    }
+
+    /// Number of independent replications, from 2 to 1024; by default 32, for fleets of thousands of servers or job types 16, 8
+    /// or 4. Each of them has a warm-up: fewer make a short run cheaper, and its intervals wider.
+    #[must_use]
+    pub fn replications(mut self, replications: usize) -> Self {
+        self.replications = Some(replications);
+        self
+    }
+
     /// Multiplies all arrival rates; divides the arrival times of a [`trace`](Self::trace).
     #[must_use]
     pub fn load_factor(mut self, factor: f64) -> Self {
@@ -316,40 +336,6 @@ impl Simulation {
         self
     }
 
-    /// Simulates these jobs, once, instead of drawing any: from the first arrival, which is time 0, to an empty fleet until
-    /// the last one has left. [`until`](Self::until) is not used. Means are over all jobs; intervals are by batch means (up
-    /// to 32 parts of the trace, treated like replications). The fleet's arrival rates and sizes do not matter but for
-    /// the offered load and policies that know them: [`fleet_under`](crate::fleet_under) gives it those of the trace.
-    ///
-    /// The dispatcher chooses like one that was given the generator `Generator::seed_from_u64(seed)`.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use shortline_core::{fleet::*, graph::Edges};
-    /// # let parts = FleetParts {
-    /// #     name: "one server".into(),
-    /// #     server_types: vec![ServerTypeParts { name: "A10".into(), speed: Speed::Rate(2.0), slots: 1 }],
-    /// #     servers: vec![ServerParts { names: Names { base: "gpu".into(), count: None }, server_type: 0, buffer: None, addresses: vec![] }],
-    /// #     job_types: vec![JobTypeParts { names: Names { base: "m".into(), count: None }, arrivals: ArrivalRates::Each(1.0), size: 1.0 }],
-    /// #     rates: vec![], edges: Edges::Complete, settings: Settings::default(),
-    /// # };
-    /// use shortline_core::JobTypeId;
-    /// use shortline_sim::{Simulation, TraceJob};
-    ///
-    /// // One server of rate 2; jobs of size 4 take 2 s.
-    /// let fleet = Arc::new(Fleet::new(parts)?);
-    /// let jobs = [10.0, 11.0, 12.0].map(|at_s| TraceJob::new(at_s, JobTypeId::new(0), Some(4.0)));
-    /// let simulation = Simulation::new(&fleet).policy("jsq".parse()?).trace(Arc::new(jobs.to_vec()));
-    /// let completed: Vec<f64> = simulation.fates()?[0].iter().map(|fate| fate.completed_s).collect();
-    /// assert_eq!(completed, [2.0, 4.0, 6.0]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn trace(mut self, jobs: Arc<Vec<TraceJob>>) -> Self {
-        self.trace = Some(jobs);
-        self
-    }
-
     /// Also asks for the law of the number of idle servers among those of the `server_types` fastest types:
     /// [`Means::idle_servers`](crate::Means::idle_servers). It costs an addition an event. It has none where each job is followed
     /// (rates that depend on the job type, jobs that give up waiting, few jobs on many servers).
@@ -379,9 +365,12 @@ impl Simulation {
         let model = Model { idle_of_fastest: self.idle_of_fastest, ..Model::new(&self.fleet, self.load_factor)? };
         let workshop = Workshop::new(model, self.choice)?;
         let contenders = self.contenders(&workshop)?;
-        let plan = Plan::new(&workshop.model, self.seed, self.until);
+        let plan = self.plan(&workshop.model);
+        if let Some(reach) = workshop.reach() {
+            reach.check("a replication would last", plan.least_s(&workshop.model))?;
+        }
         let racers = self.pool()?.install(|| rounds::run(contenders, &plan, observer));
-        Ok(self.report(&workshop.model, &plan, &racers))
+        Ok(self.report(&workshop.model, workshop.reach(), &plan, &racers))
     }
 
     /// How the fleet fills from empty: the numbers of jobs at these times (ascending), averaged over `replications`
@@ -433,6 +422,9 @@ impl Simulation {
             earlier = time_s;
         }
         let workshop = Workshop::for_walks(Model::new(&self.fleet, self.load_factor)?, self.choice)?;
+        if let (Some(reach), Some(&last_s)) = (workshop.reach(), times_s.last()) {
+            reach.check("the trajectory lasts", last_s)?;
+        }
         let contenders = self.contenders(&workshop)?;
         let (fleet, seed) = (&*self.fleet, self.seed);
         let follow = |contender: Contender| {
@@ -453,73 +445,6 @@ impl Simulation {
         })
     }
 
-    fn run_trace(&self, jobs: &Arc<Vec<TraceJob>>, observer: &dyn Observer) -> Result<Report, SimulationError> {
-        let (model, paths) = self.paths(jobs, observer, false)?;
-        let job_types = self.listed_job_types(&model);
-        let policy = |Driven { contender, path, cpu_s }: &Driven| {
-            let is_empty = path.batches.is_empty();
-            PolicyReport {
-                policy: contender.name.clone(),
-                engine: contender.engine,
-                engine_why: contender.why.into(),
-                unstable: false,
-                growth_jobs_per_s: None,
-                growing_replications: None,
-                false_alarm_rate: 0.0,
-                converged: path.complete && path.unfinished == 0,
-                means: (!is_empty)
-                    .then(|| observe::means_as_measured(&model, &path.batches, contender.fates, &job_types)),
-                bound: None,
-                why: is_empty.then(|| "the run was stopped before the end of its first batch".to_owned()),
-                ratio_to_bound: None,
-                unfinished: if path.complete { path.unfinished } else { 0 },
-                events: path.events,
-                warmup_events: 0,
-                simulated_s: path.time_s,
-                cpu_s: *cpu_s,
-                replications: 1,
-                seed: self.seed,
-            }
-        };
-        let parts = paths.iter().map(|driven| {
-            let parts: Vec<(f64, f64)> = driven.path.batches.iter().map(observe::response_parts).collect();
-            (driven.contender.name.clone(), (parts.len() > 1).then_some(parts))
-        });
-        Ok(Report {
-            policies: paths.iter().map(policy).collect(),
-            differences: differences(&parts.collect::<Vec<_>>()),
-            ..self.empty_report(&model)
-        })
-    }
-
-    /// What becomes of each job of the [`trace`](Self::trace), under each policy; in memory.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run); and if there is no trace.
-    pub fn fates(&self) -> Result<Vec<Vec<Fate>>, SimulationError> {
-        self.check_options()?;
-        let jobs = self.trace.as_ref().ok_or(SimulationError::NeedsTrace { section: "what is asked" })?;
-        let (_, paths) = self.paths(jobs, &Unobserved, true)?;
-        Ok(paths.into_iter().map(|driven| driven.path.fates).collect())
-    }
-
-    fn paths(
-        &self,
-        jobs: &Arc<Vec<TraceJob>>,
-        observer: &dyn Observer,
-        fates: bool,
-    ) -> Result<(Arc<Model>, Vec<Driven>), SimulationError> {
-        let model = Model::new(&self.fleet, self.load_factor)?;
-        let workshop = Workshop::for_trace(model, Arc::clone(jobs), self.load_factor)?;
-        let drive = |contender: Contender| {
-            let before_s = observer.cpu_s();
-            let run = contender.path.as_ref().expect("this workshop makes paths");
-            let path = run(self.seed, observer, fates);
-            Driven { contender, path, cpu_s: observer.cpu_s() - before_s }
-        };
-        Ok((Arc::clone(&workshop.model), self.contenders(&workshop)?.into_iter().map(drive).collect()))
-    }
-
     fn check_options(&self) -> Result<(), SimulationError> {
         let fault = |option, value, range| Err(SimulationError::Option { option, value, range });
         match self.until {
@@ -535,11 +460,21 @@ impl Simulation {
                     "from 1 to 1024; replications run on them, at most 32 at a time",
                 )
             }
+            _ if self.replications.is_some_and(|replications| !(2..=1024).contains(&replications)) => fault(
+                "the number of replications",
+                self.replications.unwrap_or(0) as f64,
+                "from 2, for an interval, to 1024",
+            ),
             _ if !(self.load_factor > 0.0 && self.load_factor.is_finite()) => {
                 fault("the load factor", self.load_factor, "positive and finite")
             }
             _ => Ok(()),
         }
+    }
+
+    fn plan(&self, model: &Model) -> Plan {
+        let plan = Plan::new(model, self.seed, self.until);
+        Plan { replications: self.replications.unwrap_or(plan.replications), most_warm_up: self.most_warm_up, ..plan }
     }
 
     fn contenders(&self, workshop: &Workshop) -> Result<Vec<Contender>, SimulationError> {
@@ -560,161 +495,7 @@ impl Simulation {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.map_err(|error| SimulationError::Threads { threads, why: error.to_string() })
     }
-
-    fn report(&self, model: &Model, plan: &Plan, racers: &[Racer]) -> Report {
-        let job_types = self.listed_job_types(model);
-        let parts = |racer: &Racer| {
-            (racer.contender.name.clone(), why_no_means(racer).is_none().then(|| racer.response_parts()))
-        };
-        Report {
-            policies: racers.iter().map(|racer| self.policy_report(model, plan, racer, &job_types)).collect(),
-            differences: differences(&racers.iter().map(parts).collect::<Vec<_>>()),
-            ..self.empty_report(model)
-        }
-    }
-
-    fn empty_report(&self, model: &Model) -> Report {
-        Report {
-            fleet: self.fleet.name().to_owned(),
-            servers: self.fleet.server_count(),
-            job_types: self.fleet.job_type_count(),
-            edges: self.fleet.graph().edge_count(),
-            offered_load: model.offered_load(),
-            policies: Vec::new(),
-            differences: Vec::new(),
-        }
-    }
-
-    fn policy_report(&self, model: &Model, plan: &Plan, racer: &Racer, job_types: &[JobTypeId]) -> PolicyReport {
-        let unstable = racer.growth_jobs_per_s.is_some();
-        let why = why_no_means(racer);
-        // An observer may have stopped the run before the number of events asked for.
-        let counted = racer.events() - racer.warm_up_events;
-        let complete = if let Until::Events(events) = self.until { counted >= events } else { true };
-        PolicyReport {
-            policy: racer.contender.name.clone(),
-            engine: racer.contender.engine,
-            engine_why: racer.contender.why.into(),
-            unstable,
-            growth_jobs_per_s: racer.growth_jobs_per_s,
-            growing_replications: unstable.then_some(racer.growing_replications),
-            false_alarm_rate: f64::from(racer.looks) * FALSE_ALARM_PER_LOOK,
-            converged: why.is_none() && complete && racer.relative_error() <= plan.error,
-            means: why.is_none().then(|| {
-                let means = match racer.contender.engine {
-                    Engine::Calendar => observe::means_as_measured,
-                    Engine::Lumped | Engine::Markov => observe::means,
-                };
-                means(model, &racer.records(), racer.contender.fates, job_types)
-            }),
-            bound: None,
-            why,
-            ratio_to_bound: None,
-            unfinished: 0,
-            events: racer.events(),
-            warmup_events: racer.warm_up_events,
-            simulated_s: racer.time_s(),
-            cpu_s: racer.cpu_s,
-            replications: plan.replications,
-            seed: self.seed,
-        }
-    }
-
-    fn listed_job_types(&self, model: &Model) -> Vec<JobTypeId> {
-        let mut job_types: Vec<JobTypeId> = self.fleet.job_types().collect();
-        let rate = |l: &JobTypeId| model.arrival_rates[l.index()];
-        job_types.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then(a.cmp(b)));
-        if let PerType::Top(most) = self.per_type {
-            job_types.truncate(most);
-        }
-        job_types
-    }
 }
 
 /// Most threads; there are never as many replications.
 const MOST_THREADS: usize = 1024;
-
-/// Why a policy has no means, if it has none.
-fn why_no_means(racer: &Racer) -> Option<String> {
-    let events = racer.warm_up_events;
-    if racer.growth_jobs_per_s.is_some() {
-        return Some("the policy is unstable: jobs pile up without end".to_owned());
-    }
-    match racer.warm_up {
-        WarmUp::Stopped => {
-            Some(format!("the run was stopped in its warm-up, after {events} events: it needs more time"))
-        }
-        WarmUp::TooShort => Some(format!(
-            "the number of jobs had not settled after {events} events of warm-up: more events have to be allowed"
-        )),
-        WarmUp::Settled if racer.fewest_counted() < FEWEST_EVENTS => Some(format!(
-            "too few events were counted after the warm-up for an interval: {} are the least",
-            FEWEST_EVENTS * racer.replications() as u64
-        )),
-        WarmUp::Settled => None,
-    }
-}
-
-/// What counts as converged where the number of events was given.
-const DEFAULT_ERROR: f64 = 0.01;
-
-/// What each replication adds to the two sides of a mean response time.
-type Parts = Vec<(f64, f64)>;
-
-/// Pairs of policies that have means, from their names and parts.
-fn differences(policies: &[(String, Option<Parts>)]) -> Vec<Difference> {
-    let with_means: Vec<(&String, &Parts)> =
-        policies.iter().filter_map(|(name, parts)| Some((name, parts.as_ref()?))).collect();
-    let difference = |(a, of_a): (&String, &Parts), (b, of_b): (&String, &Parts)| {
-        let ratios = (Ratio::new(of_a), Ratio::new(of_b));
-        let mean_response_ratio =
-            Estimate::jackknife(of_a.len(), |left_out| ratios.0.without(left_out) / ratios.1.without(left_out));
-        let mean_response_ratio = mean_response_ratio.map(Estimate::not_negative);
-        Difference { a: a.clone(), b: b.clone(), mean_response_ratio }
-    };
-    let pairs = (0..with_means.len()).flat_map(|i| (i + 1..with_means.len()).map(move |j| (i, j)));
-    pairs.map(|(i, j)| difference(with_means[i], with_means[j])).collect()
-}
-
-/// A policy and the path it took.
-struct Driven {
-    contender: Contender,
-    path: Path,
-    cpu_s: f64,
-}
-
-impl Plan {
-    /// More replications make better intervals, fewer take less memory and warm-up: 32, fewer for large fleets, whose
-    /// servers average among themselves.
-    fn new(model: &Model, seed: u64, until: Until) -> Self {
-        let servers = model.fleet.server_count();
-        let replications = match servers.max(model.fleet.job_type_count()) {
-            0..2_000 => 32,
-            2_000..20_000 => 16,
-            20_000..200_000 => 8,
-            _ => 4,
-        };
-        // About five mean service times of a busy fleet, and enough to say anything of a small one.
-        let warm_up = (10 * servers as u64).max(12_000);
-        let error = match until {
-            Until::Events(_) => DEFAULT_ERROR,
-            Until::RelativeError { error, .. } => error,
-        };
-        // Slow servers beside fast ones fill so slowly that no total shows it: all must have had time to serve.
-        let slowest = model.largest_rates().into_iter().filter(|&rate| rate > 0.0).fold(f64::INFINITY, f64::min);
-        let settings = model.fleet.settings();
-        let cycle_s = settings.arrivals.period_s() + failures::cycle_s(settings.failures.as_ref());
-        let least_s = (SERVICES_OF_THE_SLOWEST / slowest).max(CYCLES_OF_WARM_UP * cycle_s);
-        let rate = model.arrival_rate * settings.arrivals.mean_factor();
-        let patience_s = CYCLES_BEFORE_GROWTH * cycle_s;
-        let least_warm_up = (least_s * 2.0 * rate) as u64;
-        Self { seed, replications, warm_up, least_warm_up, until, patience_s, error }
-    }
-}
-
-/// Mean service times of the slowest server that a warm-up lasts, unless that is longer than any warm-up.
-const SERVICES_OF_THE_SLOWEST: f64 = 10.0;
-/// Patterns of the arrivals, or of failures, that a warm-up lasts, with the same exception: all have been met once.
-const CYCLES_OF_WARM_UP: f64 = 2.0;
-/// So many that rise and fall are no growth.
-const CYCLES_BEFORE_GROWTH: f64 = 20.0;

@@ -377,22 +377,23 @@ impl Tally {
 }
 
 impl<P: Policy> Walk for TrackedChain<P> {
-    fn run_until(&mut self, time_s: f64, is_stopped: &dyn Fn() -> bool) -> u64 {
+    fn run_until(&mut self, time_s: f64, is_stopped: &dyn Fn(u64) -> bool) {
         /// Ticks between two looks at whether to stop.
         const TICKS: u32 = 10_000;
-        let before = self.rest.events;
-        while !is_stopped() {
+        let mut told = self.rest.events;
+        while !is_stopped(self.rest.events - told) {
+            told = self.rest.events;
             for _ in 0..TICKS {
                 let (next_s, end_s) = (self.next_tick_s(), time_s - self.rest.before_s);
                 if next_s > end_s {
                     self.pass_until(end_s);
-                    return self.rest.events - before;
+                    is_stopped(self.rest.events - told);
+                    return;
                 }
                 self.pass_until(next_s);
                 self.rest.events += u64::from(self.tick());
             }
         }
-        self.rest.events - before
     }
 
     fn servers(&self, visit: &mut dyn FnMut(usize, usize)) {

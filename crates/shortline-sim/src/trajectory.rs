@@ -120,8 +120,10 @@ pub(crate) fn follow(
     let mut moments = Vec::with_capacity(times_s.len());
     for &time_s in times_s {
         let look = |walk: &mut Box<dyn Walk>| {
-            let events = walk.run_until(time_s, &|| observer.is_stopped());
-            observer.advanced(events);
+            walk.run_until(time_s, &|events| {
+                observer.advanced(events);
+                observer.is_stopped()
+            });
             Sight::of(&**walk, fleet)
         };
         let sights: Vec<Sight> = walks.par_iter_mut().map(look).collect();

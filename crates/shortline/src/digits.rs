@@ -41,11 +41,13 @@ fn with_error(mean: f64, half_width: f64) -> String {
 }
 
 /// What was measured of a quantity that is never negative, with its interval: [`with_error`], or both ends where half the
-/// width exceeds the number (`0.016 (0.0021 to 0.074)`), or the limit where it was never seen (`none seen (below 0.012)`).
+/// width exceeds the number (`0.016 (0.0021 to 0.074)`), or the limit where it was never seen (`none seen (below 0.012)`);
+/// [`short`] where there is no interval.
 pub(crate) fn measured(mean: f64, [low, high]: [f64; 2], unit: &str) -> String {
     let half_width = 0.5 * (high - low);
     let two = |x| significant(x, 2);
     match mean {
+        _ if half_width.is_nan() => short(mean) + unit,
         _ if half_width <= 0.0 && mean.abs() <= 0.0 => format!("0{unit}"),
         0.0 => format!("none seen (below {}{unit})", two(high)),
         _ if half_width > mean => format!("{} ({} to {}){unit}", two(mean), two(low), two(high)),
@@ -104,6 +106,7 @@ mod tests {
         assert_eq!(measured(2.2491, [2.236, 2.2622], " s"), "2.249 ±0.013 s");
         assert_eq!(measured(0.0, [0.0, 0.0], " %"), "0 %");
         assert_eq!(measured(0.0, [0.0, 0.00369], " %"), "none seen (below 0.0037 %)");
+        assert_eq!(measured(2.2491, [f64::NAN; 2], " s"), "2.249 s");
         assert_eq!(measured(0.016, [0.0, 0.0741], " %"), "0.016 (0 to 0.074) %");
         assert_eq!(measured(1.6e-7, [1e-8, 7.41e-7], ""), "1.6e-7 (1e-8 to 7.4e-7)");
     }

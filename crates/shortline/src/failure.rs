@@ -34,6 +34,14 @@ impl Failure {
         }
     }
 
+    /// The message, for those who do not read the terminal.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Fleet(faults) => render(&**faults),
+            Self::Usage(message) | Self::Run(message) => message.clone(),
+        }
+    }
+
     /// Prints the message and gives the exit status.
     #[expect(clippy::print_stderr, reason = "the command line talks to its user")]
     pub(crate) fn report(self) -> ExitCode {

@@ -199,8 +199,9 @@ impl Figure {
         let rows = (self.panels.len() as u32).div_ceil(columns).max(1);
         let width = columns * PANEL.0;
         let labels = self.labels();
+        let grid = self.legend_grid(&labels, frame.curves, width);
         let entries = labels.len() + frame.curves.len() + usize::from(self.bound.is_some());
-        let legend_rows = (entries as i32).div_euclid(per_line(width)) + 1;
+        let legend_rows = (entries as i32).div_euclid(grid.per_line) + 1;
         let height = frame.title + rows * PANEL.1 + (legend_rows * LEGEND_LINE + 12) as u32;
         {
             let root = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
@@ -210,15 +211,24 @@ impl Figure {
         Ok(svg)
     }
 
-    /// The labels of all series, in the order they first appear.
+    /// The labels of all series that have a point, in the order they first appear.
     fn labels(&self) -> Vec<&str> {
         let mut labels = Vec::new();
-        for series in self.panels.iter().flat_map(|panel| &panel.series) {
+        let series = self.panels.iter().flat_map(|panel| &panel.series);
+        for series in series.filter(|series| series.points.iter().any(|(_, number)| number.is_some())) {
             if !labels.contains(&series.label.as_str()) {
                 labels.push(series.label.as_str());
             }
         }
         labels
+    }
+
+    /// Columns wide enough for the longest label.
+    fn legend_grid(&self, labels: &[&str], curves: &[BoundCurve], width: u32) -> LegendGrid {
+        let bounds = self.bound.iter().map(|(_, label)| label).chain(curves.iter().map(|curve| &curve.label));
+        let longest = labels.iter().copied().chain(bounds.map(String::as_str)).map(|label| label.chars().count()).max();
+        let column = (60 + 7 * longest.unwrap_or(0) as i32).max(LEGEND_COLUMN);
+        LegendGrid { column, per_line: ((width as i32 - 20) / column).max(1) }
     }
 
     fn numbers(&self) -> impl Iterator<Item = (f64, Number)> {
@@ -303,9 +313,10 @@ impl Figure {
     ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
         let (width, _) = area.dim_in_pixel();
         let style = TextStyle::from(("sans-serif", 14).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
+        let grid = self.legend_grid(labels, curves, width);
         let place = |i: usize| {
-            let (line, column) = ((i as i32) / per_line(width), (i as i32) % per_line(width));
-            (30 + column * LEGEND_COLUMN, 10 + line * LEGEND_LINE)
+            let (line, column) = ((i as i32) / grid.per_line, (i as i32) % grid.per_line);
+            (30 + column * grid.column, 10 + line * LEGEND_LINE)
         };
         for (i, label) in labels.iter().enumerate() {
             let (x, y) = place(i);
@@ -328,7 +339,16 @@ impl Figure {
     }
 }
 
+/// Least width of a column of the legend.
 const LEGEND_COLUMN: i32 = 140;
+
+/// Where the entries of a legend stand.
+struct LegendGrid {
+    /// Pixels of a column.
+    column: i32,
+    /// Entries in a line.
+    per_line: i32,
+}
 
 /// Lengths of the dashes of a bound's curve, and of the gaps between them.
 fn dashes(i: usize) -> (u32, u32) {
@@ -338,11 +358,6 @@ fn dashes(i: usize) -> (u32, u32) {
 /// Text of an element.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-/// Entries of the legend in a line.
-fn per_line(width: u32) -> i32 {
-    ((width as i32 - 20) / LEGEND_COLUMN).max(1)
 }
 
 /// An axis as the plotting library sees it: places along it, and the labels of some.
@@ -473,6 +488,18 @@ mod tests {
         assert!(svg.starts_with("<svg width=") && svg[..tag + 60].contains(head), "{}", &svg[..200]);
         assert!(svg.contains("bound of jsq") && !svg.contains("http"));
         assert_eq!(svg.matches("Response").count(), 1, "the title is not drawn");
+    }
+
+    #[test]
+    fn the_legend_has_room_for_its_longest_label_and_none_for_series_without_points() {
+        let mut figure = figure(Division::Linear);
+        let grid = |figure: &Figure| figure.legend_grid(&figure.labels(), &[], 920);
+        assert_eq!((grid(&figure).column, grid(&figure).per_line), (LEGEND_COLUMN, 6));
+        figure.panels[0].series[0].label = "L = N ln N, c = ln^2 N".into();
+        // 22 letters of at most 7 pixels, the line with its marker, and a gap.
+        assert_eq!((grid(&figure).column, grid(&figure).per_line), (214, 4));
+        figure.panels[0].series[0].points.iter_mut().for_each(|(_, number)| *number = None);
+        assert_eq!(grid(&figure).column, LEGEND_COLUMN);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shortline_core::Fleet;
-use shortline_core::fleet::{FleetFaults, Loaded, Parts, Source, read, read_parts};
+use shortline_core::fleet::{Fault, FleetFaults, Loaded, Parts, Source, read, read_parts};
 
 use crate::failure::{Failure, render};
 
@@ -23,9 +23,10 @@ pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
     with_text(path, read)
 }
 
-/// The same as far as its parts, for a command that alters them.
-pub(crate) fn open_parts(path: &Path) -> Result<Parts, Failure> {
-    let parts = with_text(path, read_parts)?;
+/// The same as far as its parts, for a command that alters them, with the warnings that matter to it.
+pub(crate) fn open_parts(path: &Path, matters: impl Fn(&Fault) -> bool) -> Result<Parts, Failure> {
+    let mut parts = with_text(path, read_parts)?;
+    parts.warnings.retain(matters);
     print_warnings(&parts.warnings);
     Ok(parts)
 }
@@ -52,7 +53,7 @@ fn with_text<T>(
 }
 
 #[expect(clippy::print_stderr, reason = "the command line talks to its user")]
-fn print_warnings(warnings: &[shortline_core::fleet::Fault]) {
+fn print_warnings(warnings: &[Fault]) {
     for warning in warnings.iter().take(WARNINGS_SHOWN) {
         eprint!("{}", render(warning));
     }

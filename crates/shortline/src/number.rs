@@ -40,9 +40,11 @@ impl Number {
     }
 }
 
+/// Without an interval, exact.
 impl From<Estimate> for Number {
     fn from(estimate: Estimate) -> Self {
-        Self { mean: estimate.mean, low: estimate.ci95[0], high: estimate.ci95[1] }
+        let [low, high] = if estimate.has_interval() { estimate.ci95 } else { [estimate.mean; 2] };
+        Self { mean: estimate.mean, low, high }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `shortline replay`: open-loop load against a URL, and what came back.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Where to send requests: `http://HOST[:PORT][/PATH]`
     #[arg(long)]
     target: replay::Target,
-    /// Recorded requests as CSV: `arrival_s,job_type[,service_s]`
+    /// Recorded requests as CSV: `arrival_s,job_type[,service_s]`; - is standard input
     #[arg(long)]
     trace: Option<PathBuf>,
     /// Fleet file: Poisson arrivals at its rates, or beside --trace its loads, bound and server types
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let fleet = args.fleet.as_deref().map(fleet_file::open).transpose()?;
     let source = match &args.trace {
         Some(path) => {
-            let trace = Trace::read(path, &columns(&args.columns)?, args.requests.clone()).map_err(Failure::usage)?;
+            let trace = read_trace(path, &args.columns, args.requests.clone())?;
             Source::Trace(Arc::new(trace))
         }
         None => Source::Poisson { requests: args.requests.clone() },
@@ -205,7 +205,18 @@ fn in_ms(estimate: Estimate) -> String {
     }
 }
 
-pub(crate) fn columns(mappings: &[String]) -> Result<Columns, Failure> {
+/// Reads a trace; `-` is standard input.
+pub(crate) fn read_trace(path: &Path, mapped: &[String], requests: Option<Range<u64>>) -> Result<Trace, Failure> {
+    let columns = columns(mapped)?;
+    if path == Path::new("-") {
+        Trace::parse(std::io::stdin().lock(), "standard input", &columns, requests)
+    } else {
+        Trace::read(path, &columns, requests)
+    }
+    .map_err(Failure::usage)
+}
+
+fn columns(mappings: &[String]) -> Result<Columns, Failure> {
     let mut columns = Columns::default();
     for mapping in mappings {
         match mapping.split_once('=') {

@@ -9,6 +9,7 @@
 //! | `number.rs`, `judge.rs`, `verdict.rs` | numbers with intervals, and what they say about a claim |
 //! | `table.rs`, [`figure`], `page.rs` | CSV, SVG and markdown |
 
+mod beyond;
 mod buffers;
 mod collapse;
 mod connectivity;
@@ -33,7 +34,7 @@ mod run;
 mod table;
 mod verdict;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -42,6 +43,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::figure;
+use crate::outputs::write;
 use crate::simulate::on_interrupt;
 use experiment::{ALL, Experiment, Findings, Scale};
 use ledger::Settings;
@@ -67,16 +69,16 @@ pub(crate) struct Args {
     /// An experiment of the list, or all
     name: Option<String>,
     /// Fewer points and wider intervals: seconds instead of minutes
-    #[arg(long)]
+    #[arg(long, requires = "name")]
     quick: bool,
     /// Folder for the results, one folder per experiment in it
-    #[arg(long, value_name = "DIR", default_value = "reproduced")]
+    #[arg(long, value_name = "DIR", default_value = "reproduced", requires = "name")]
     out: PathBuf,
     /// Seed; the same seed gives the same results, on any number of threads
-    #[arg(long, default_value_t = DEFAULT_SEED)]
+    #[arg(long, default_value_t = DEFAULT_SEED, requires = "name")]
     seed: u64,
     /// Threads, 1 to 1024 [default: all cores]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), requires = "name")]
     threads: Option<u16>,
     /// Print the list or the verdicts as JSON
     #[arg(long)]
@@ -129,7 +131,7 @@ fn list(json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     for about in abouts {
-        println!("{} (about {} min, --quick {} s, on 2 cores)", about.name, about.full_min, about.quick_s);
+        println!("{} (about {} min of one core, --quick {} s)", about.name, about.full_min, about.quick_s);
         println!("    {}", about.claim);
     }
     println!(
@@ -210,8 +212,4 @@ fn print_json(all: &[Done]) -> Result<(), Failure> {
         .collect();
     println!("{}", serde_json::to_string_pretty(&entries).map_err(Failure::run)?);
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure::run(format!("cannot write `{}`: {error}", path.display())))
 }

@@ -13,13 +13,14 @@ use shortline_gateway::{Gateway, Options, raise_descriptor_limit, shutdown};
 
 use crate::failure::Failure;
 use crate::logging::Log;
-use crate::{bounds, fleet_file, logging, split};
+use crate::{bounds, fleet_file, logging, reload, split};
 
 /// Run the gateway
 ///
 /// Requests come in on --listen; their job type is found in the header `x-job-type`, a `[[route]]` path prefix, the
 /// `model` member of a JSON body, or the host, in the order that `[gateway] job_type_from` gives. SIGTERM drains:
-/// running requests have --grace seconds to finish; a second signal ends at once.
+/// running requests have --grace seconds to finish; a second signal ends at once. The fleet file is read again when it
+/// changes, on SIGHUP, and on POST /reload at --admin: all of it is taken over, or, if something is wrong with it, nothing.
 #[derive(Debug, clap::Args)]
 #[command(
     allow_negative_numbers = true,
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     /// Where requests come in
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
     listen: String,
-    /// Where /status, /metrics, /healthz and /readyz are, and POST /servers/NAME/drain, down and up
+    /// Where the dashboard (/), /status, /fleet, /metrics, /healthz and /readyz are, POST /servers/NAME/drain, down and up, POST /reload, and PUT and DELETE /servers/NAME
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8081")]
     admin: String,
     /// Seconds that running requests have to finish after SIGTERM
@@ -87,6 +88,8 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
         time_scale,
         bound: Some(bounds::for_gateway(time_scale)),
         folder: fleet_file::folder(&args.fleet),
+        read: Some(reload::reader(&args.fleet, args.policy)),
+        complete: Some(reload::completer(args.policy)),
         ..Options::new(Arc::clone(&fleet))
     };
     let gateway = Arc::new(Gateway::new(options).map_err(Failure::usage)?);
@@ -94,11 +97,13 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
     let admin = listen("--admin", &args.admin)?;
     let (trigger, orders) = shutdown();
     let signals = tokio::spawn(trigger.follow_signals());
+    let reloads = tokio::spawn(reload::follow(Arc::clone(&gateway), args.fleet.clone()));
 
     print_banner(&gateway, &listener.local_addr().map_err(Failure::run)?, &admin, emulator.as_ref())
         .map_err(Failure::run)?;
     let served = gateway.serve(listener, Some(admin), orders, Duration::from_secs_f64(args.grace)).await;
     signals.abort();
+    reloads.abort();
     if let Some(emulator) = emulator {
         emulator.shutdown().await;
     }
@@ -141,7 +146,7 @@ fn print_banner(
         gateway.policy(),
     );
     println!("  requests  http://{requests}");
-    println!("  admin     http://{}/status /metrics /healthz /readyz", admin.local_addr()?);
+    println!("  admin     http://{}/status /fleet /metrics /healthz /readyz", admin.local_addr()?);
     if let Some(emulator) = emulator {
         println!("  servers   {}", describe(emulator, fleet));
     }

@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shortline_core::Fleet;
-use shortline_core::fleet::Parts;
+use shortline_core::fleet::{Parts, RATES_ARE_MEASURED};
 use shortline_core::policy::PolicySpec;
 use shortline_sim::{PerType, Simulation, SimulationError};
 
 use crate::failure::Failure;
-use crate::fleet_file;
+use crate::{fleet_file, outputs};
 use sweep::Sweep;
 use trajectory::Times;
 use watch::Watch;
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long)]
     load: Option<f64>,
     /// Recorded jobs as CSV, `arrival_s,job_type[,service_s]`, instead of drawn ones: simulated once, from an empty fleet until
-    /// the last one has left, intervals by batch means
+    /// the last one has left, intervals by batch means; - is standard input
     #[arg(
         long,
         value_name = "CSV",
@@ -154,8 +154,14 @@ fn simulate(args: &Args, named: Option<Vec<PolicySpec>>, watch: &Watch) -> Resul
     if args.load.is_some() && args.sweep.as_ref().is_some_and(|sweep| sweep.points.iter().any(|p| p.load().is_some())) {
         return Err(Failure::usage("--load and --sweep load exclude each other"));
     }
-    let (path, service) = (args.fleet.clone(), args.service);
-    let file = watch.unless_stopped("reading the fleet file", move || open(&path, service));
+    for path in [&args.report, &args.csv, &args.jsonl].into_iter().flatten() {
+        outputs::check(path)?;
+    }
+    let (path, service, has_trace) = (args.fleet.clone(), args.service, args.trace.is_some());
+    if has_trace && path == Path::new("-") && args.trace == Some(path.clone()) {
+        return Err(Failure::usage("the fleet file and the trace cannot both be standard input; name a file for one"));
+    }
+    let file = watch.unless_stopped("reading the fleet file", move || open(&path, service, has_trace));
     let file = Arc::new(file.ok_or_else(|| watch.nothing_simulated())??);
     let policies = named.unwrap_or_else(|| vec![file.fleet.settings.policy.unwrap_or(PolicySpec::Jfsq)]);
     match &args.trajectory {
@@ -166,8 +172,9 @@ fn simulate(args: &Args, named: Option<Vec<PolicySpec>>, watch: &Watch) -> Resul
 
 /// The file's parts, altered as the options ask.
 #[expect(clippy::print_stderr, reason = "the command line talks to its user")]
-fn open(path: &Path, service: Option<ServiceInstead>) -> Result<Parts, Failure> {
-    let mut file = fleet_file::open_parts(path)?;
+fn open(path: &Path, service: Option<ServiceInstead>, has_trace: bool) -> Result<Parts, Failure> {
+    // The rates are those of the trace, if there is one.
+    let mut file = fleet_file::open_parts(path, |warning| !has_trace || warning.remedy() != Some(RATES_ARE_MEASURED))?;
     let settings = &mut file.fleet.settings;
     if let Some(ServiceInstead::Exponential) = service
         && settings.service != Default::default()
@@ -195,6 +202,13 @@ fn refused(error: SimulationError) -> Failure {
             ": `--trace CSV` with a column service_s, or `--service exponential` for exponential sizes of the file's means"
         }
         SimulationError::NeedsTrace { .. } => ": `--trace CSV`",
+        SimulationError::Clock { what, .. } if what.contains("trace") => {
+            "; take a part of the trace with --requests A..B, or compress its arrival times with --load"
+        }
+        SimulationError::Clock { .. } => {
+            "; let more jobs arrive, or ask for fewer --events or an earlier end (exponential sizes and Poisson arrivals need no such \
+             clock)"
+        }
         _ => "",
     };
     Failure::usage(format!("{error}{remedy}"))

@@ -15,6 +15,9 @@ use super::text::Text;
 /// Most faults, and most warnings, that are kept of one run; further ones are counted.
 pub const MOST_SHOWN: usize = 100;
 
+/// The remedy of the warning that job types have no rate: a command that takes the rates from elsewhere has nothing to warn of.
+pub const RATES_ARE_MEASURED: &str = "serve measures it, a trace brings it; check and simulate need it";
+
 /// One thing that is wrong with a fleet file, or (a warning) that is probably not meant.
 #[derive(Clone, Debug)]
 pub struct Fault {

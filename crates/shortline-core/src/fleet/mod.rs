@@ -15,6 +15,8 @@ mod names;
 mod read;
 pub mod settings;
 mod text;
+mod to_parts;
+mod to_toml;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use std::sync::Arc;
 use crate::graph::{Edges, Graph};
 use crate::ids::{JobTypeId, ServerId, ServerTypeId};
 use crate::policy::SplitShares;
-pub use fault::{Fault, FleetFaults, MOST_SHOWN};
+pub use fault::{Fault, FleetFaults, MOST_SHOWN, RATES_ARE_MEASURED};
 pub use names::{Duplicate, NameIndex, Names};
 pub use read::{Loaded, Parts, Source, read, read_parts};
 use settings::Address;

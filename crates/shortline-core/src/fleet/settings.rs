@@ -13,13 +13,16 @@ pub enum Overflow {
     Wait,
 }
 
-/// `[fleet]` `queue_size` and `queue_timeout_s`: the lines in front, used with [`Overflow::Wait`].
+/// `[fleet]` `queue_size`, `queue_timeout_s` and `hold_s`: the lines in front, used with [`Overflow::Wait`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LineSettings {
     /// Longest line per job type; `None` = unbounded (the default).
     pub size: Option<u32>,
     /// Longest wait in line, in seconds; `None` = no limit (the default).
     pub timeout_s: Option<f64>,
+    /// Longest wait in line, in seconds, for the first server of the job type to be up; `None` = such jobs do not wait (the
+    /// default). For `serve` only.
+    pub hold_s: Option<f64>,
 }
 
 /// `[service] distribution`: the law of job sizes, scaled to each job type's mean size.
@@ -244,6 +247,8 @@ pub struct Gateway {
     pub no_capacity_status: u16,
     /// Whether answers name the server in `x-served-by`.
     pub served_by: bool,
+    /// Whether `/v1/models` lists the job types that have a server up.
+    pub models: bool,
     /// Most bytes of a request's head.
     pub max_header_bytes: u32,
     /// Most header lines of a request.
@@ -260,6 +265,7 @@ impl Default for Gateway {
             body_scan_limit: 8 << 20,
             no_capacity_status: 503,
             served_by: true,
+            models: true,
             max_header_bytes: 64 << 10,
             max_headers: 100,
             connections_per_client: None,

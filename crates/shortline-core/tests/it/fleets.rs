@@ -123,7 +123,7 @@ impl Draft {
             edges: Edges::from_rows(self.job_types.iter().map(|j| j.servers.iter().copied())),
             settings: Settings {
                 overflow: if self.wait.is_some() { Overflow::Wait } else { Overflow::Reject },
-                lines: LineSettings { size: self.wait.flatten(), timeout_s: None },
+                lines: LineSettings { size: self.wait.flatten(), timeout_s: None, hold_s: None },
                 ..Settings::default()
             },
         };

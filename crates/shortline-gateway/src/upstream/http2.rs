@@ -5,6 +5,7 @@
 //! away (GOAWAY) takes no more; requests that it has not begun are known by their error ([`is_unprocessed`]) and go out
 //! again elsewhere, the others run on. A dead connection is found by pings ([`PING_EVERY`], [`PING_TIMEOUT`]).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -35,6 +36,8 @@ pub(super) struct Shared {
 
 #[derive(Debug)]
 struct State {
+    /// Where it leads.
+    peer: IpAddr,
     secure: bool,
     under_way: AtomicUsize,
     /// Most requests at once, as the server said last, on whichever connection.
@@ -74,7 +77,12 @@ impl Stream {
 
 impl Shared {
     /// Begins HTTP/2 on a connection.
-    pub(super) async fn open(stream: ServerStream, secure: bool, most: &Arc<AtomicUsize>) -> hyper::Result<Self> {
+    pub(super) async fn open(
+        stream: ServerStream,
+        peer: IpAddr,
+        secure: bool,
+        most: &Arc<AtomicUsize>,
+    ) -> hyper::Result<Self> {
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(PING_EVERY)
@@ -84,6 +92,7 @@ impl Shared {
             .handshake(TokioIo::new(stream))
             .await?;
         let state = Arc::new(State {
+            peer,
             secure,
             under_way: AtomicUsize::new(0),
             most: Arc::clone(most),
@@ -127,6 +136,11 @@ impl Shared {
         self.state.under_way.fetch_add(1, Relaxed);
         self.state.used.store(true, Relaxed);
         Stream { sender: self.sender.clone(), state: Arc::clone(&self.state) }
+    }
+
+    /// Where it leads.
+    pub(super) fn peer(&self) -> IpAddr {
+        self.state.peer
     }
 
     /// Whether it takes requests.

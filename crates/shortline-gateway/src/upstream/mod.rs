@@ -9,6 +9,7 @@
 //! byte was sent, goes out again on another one; so does one of which the server says that it did nothing about it.
 
 mod http2;
+pub(crate) mod names;
 mod stream;
 mod tls;
 
@@ -87,6 +88,8 @@ struct Pool {
 #[derive(Debug)]
 struct Connection {
     sender: SendRequest<RequestBody>,
+    /// Where it leads.
+    peer: IpAddr,
     task: AbortHandle,
 }
 
@@ -273,6 +276,11 @@ impl Upstream {
         self.close_idle();
     }
 
+    /// Whether nothing is kept any more.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.lock().retired
+    }
+
     /// Closes the connections that were not used since the last call.
     pub(crate) fn sweep(&self) {
         let closed = {
@@ -315,13 +323,14 @@ impl Upstream {
             Target::Name(host, port) => TcpStream::connect((host.as_str(), *port)).await?,
         };
         stream.set_nodelay(true)?;
+        let peer = stream.peer_addr()?.ip();
         let tcp = Tcp::new(stream, socket);
         let (stream, is_http2) = match &self.endpoint.tls {
             None => (ServerStream::Plain(tcp), self.endpoint.address.protocol == Protocol::Http2),
             Some(tls) => self.encrypt(tls, tcp).await?,
         };
         if is_http2 {
-            return http2::Shared::open(stream, self.endpoint.tls.is_some(), &self.most)
+            return http2::Shared::open(stream, peer, self.endpoint.tls.is_some(), &self.most)
                 .await
                 .map(Opened::Http2)
                 .map_err(io::Error::other);
@@ -332,7 +341,7 @@ impl Upstream {
                 tracing::debug!(%error, "connection to a server failed");
             }
         });
-        Ok(Opened::Http1(Connection { sender, task: task.abort_handle() }))
+        Ok(Opened::Http1(Connection { sender, peer, task: task.abort_handle() }))
     }
 
     /// The TLS handshake; and whether the server has chosen HTTP/2.

@@ -120,3 +120,61 @@ fn a_gateway_that_cannot_work_says_what_is_missing() {
     let error = start(Options { addresses: Some(vec![https]), ..Options::new(fleet) });
     assert!(error.to_string().contains("https://h:443: `no name` is no name for TLS"), "{error}");
 }
+
+#[tokio::test]
+async fn the_dashboard_shows_servers_and_job_types_and_loads_nothing() {
+    let holding = Holding::start().await;
+    let plan = Plan::new(&[("a model", &[0])]).server("gpu <1>", 1.0, Some(4), holding.backend.address);
+    let running = plan.serve("jfsq", 1).await;
+    let mut peer = Peer::connect(running.address).await;
+    peer.send(get("a model")).await;
+    eventually(|| running.jobs() == 1).await;
+    assert!(running.gateway.set_up("gpu <1>", false));
+    let answer = call(running.admin, page("/")).await;
+    assert_eq!((answer.status(), answer.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    let text = answer.text();
+    assert!(text.contains("gpu &lt;1&gt;") && text.contains("a model") && text.contains("0 of 1"), "{text}");
+    assert!(text.contains("http-equiv=\"refresh\"") && !text.contains("<script") && !text.contains("src="), "{text}");
+    assert!(running.gateway.set_up("gpu <1>", true));
+    holding.answer_one();
+    assert_eq!(peer.answer().await.text(), "ok");
+    drop(peer);
+    running.settled().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn fleet_is_a_fleet_file_with_the_measured_rates_and_the_policy_in_use() {
+    let backend = Backend::replying(OK).await;
+    let plan = Plan::new(&[("m", &[0]), ("n \"é\"", &[0, 1])])
+        .server("s", 1.5, Some(4), backend.address)
+        .server("t", 3.0, None, "[::1]:1".parse().unwrap())
+        .rate(1, 0, 0.1);
+    let running = plan.serve("sed", 1).await;
+    let read = |text: &str| {
+        let source = shortline_core::fleet::Source { name: "now.toml", text };
+        let no_file = |_: &str| Err(std::io::ErrorKind::NotFound.into());
+        shortline_core::fleet::read(&source, &no_file)
+            .unwrap_or_else(|faults| panic!("{}\n{text}", faults.plain()))
+            .fleet
+    };
+    let rate = |fleet: &shortline_core::Fleet, l| fleet.arrival_rate(shortline_core::JobTypeId::new(l));
+    let began = Instant::now();
+    while running.gateway.status().job_types[0].arrival_rate_per_s <= 0.0 || began.elapsed() < Duration::from_secs(2) {
+        call(running.address, get("m")).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let answer = call(running.admin, page("/fleet")).await;
+    assert_eq!(answer.header("content-type"), Some("application/toml; charset=utf-8"));
+    let now = read(&answer.text());
+    let sent = backend.requests() as f64 / began.elapsed().as_secs_f64();
+    let measured = rate(&now, 0).unwrap();
+    assert!(measured > sent / 2.0 && measured < sent * 2.0, "{measured} measured, {sent} sent");
+    assert_eq!(rate(&now, 1), Some(0.0));
+    let parts = now.to_parts();
+    assert_eq!(parts.settings.policy.map(|policy| policy.to_string()).as_deref(), Some("sed"));
+    let written = plan.fleet().to_parts();
+    assert_eq!((parts.servers, parts.server_types), (written.servers, written.server_types));
+    assert_eq!((parts.edges, parts.rates), (written.edges, written.rates));
+    running.stop().await;
+}

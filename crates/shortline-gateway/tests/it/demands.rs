@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
+use shortline_core::fleet::settings::Overflow;
 use shortline_core::policy::SplitShares;
 use shortline_core::random::{Generator, below};
 use shortline_gateway::{Gateway, Options};
@@ -412,6 +413,60 @@ async fn demand_11_full_down_and_unknown_are_told_apart_and_say_when_to_come_bac
     }
 }
 
+/// The fast percentiles of one job type while another one's only server hangs: at most 50 ms more than before, with 200
+/// requests each time. The stuck job type has a full server and a full line, and keeps trying.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn demand_12_a_stuck_model_does_not_slow_another_one_nor_the_admin_pages() {
+    let stuck = Holding::start().await;
+    let good = Backend::replying(OK).await;
+    let plan = Plan::new(&[("a", &[0]), ("b", &[1])])
+        .server("stuck", 1.0, Some(2), stuck.backend.address)
+        .server("good", 1.0, None, good.address)
+        .settings(|settings| {
+            settings.overflow = Overflow::Wait;
+            settings.lines.size = Some(50);
+        });
+    let running = plan.serve("jfsq", 1).await;
+    let p99 = async || {
+        let mut times = Vec::new();
+        for _ in 0..200 {
+            let began = Instant::now();
+            assert_eq!(call(running.address, get("b")).await.status(), 200);
+            times.push(began.elapsed());
+        }
+        times.sort_unstable();
+        times[197]
+    };
+    let before = p99().await;
+    let mut held = Vec::new();
+    for n in 1..=52 {
+        let mut peer = Peer::connect(running.address).await;
+        peer.send(get("a")).await;
+        eventually(|| running.jobs() == n).await;
+        held.push(peer);
+    }
+    let address = running.address;
+    let keeps_trying = tokio::spawn(async move {
+        loop {
+            assert_eq!(call(address, get("a")).await.error_code(), "no_capacity");
+        }
+    });
+    let during = p99().await;
+    assert!(during <= before + Duration::from_millis(50), "{before:?} before, {during:?} beside the stuck one");
+    for page in ["/status", "/metrics", "/healthz"] {
+        let began = Instant::now();
+        assert_eq!(call(running.admin, format!("GET {page} HTTP/1.1\r\nhost: a\r\n\r\n")).await.status(), 200);
+        assert!(began.elapsed() < Duration::from_millis(50), "{page}: {:?}", began.elapsed());
+    }
+    let models = call(running.address, "GET /v1/models HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    assert_eq!(models.status(), 200, "the list of models does not hang either");
+    keeps_trying.abort();
+    assert!(keeps_trying.await.unwrap_err().is_cancelled());
+    drop(held);
+    running.settled().await;
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn demand_13_a_long_stream_still_counts_at_minute_19() {
     let (next, chunks) = tokio::sync::mpsc::unbounded_channel::<()>();
@@ -453,6 +508,33 @@ async fn demand_13_a_long_stream_still_counts_at_minute_19() {
     drop(client);
     running.settled().await;
     running.stop().await;
+}
+
+#[tokio::test]
+async fn demand_17_a_burst_spreads_over_all_servers_although_nothing_was_measured_in_between() {
+    let mut servers = Vec::new();
+    let mut plan = Plan::new(&[("m", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])]);
+    for n in 0..10 {
+        servers.push(Holding::start().await);
+        plan = plan.server(&format!("s{n}"), 1.0, None, servers[n].backend.address);
+    }
+    for policy in ["jfsq", "jsq", "sed", "nq"] {
+        let running = plan.serve(policy, 1).await;
+        let mut burst = tokio::task::JoinSet::new();
+        for _ in 0..100 {
+            let address = running.address;
+            burst.spawn(async move { call(address, get("m")).await.status() });
+        }
+        eventually(|| running.jobs() == 100).await;
+        let routed = running.routed();
+        assert!(routed.iter().all(|&at| at <= 10), "{policy}: {routed:?}");
+        servers.iter().for_each(|server| (0..10).for_each(|_| server.answer_one()));
+        while let Some(status) = burst.join_next().await {
+            assert_eq!(status.unwrap(), 200);
+        }
+        running.settled().await;
+        running.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -7,12 +7,16 @@ use shortline_core::fleet::settings::{LineSettings, Overflow};
 use crate::support::{Holding, Peer, Plan, Running, call, eventually, get};
 
 async fn line_of(size: Option<u32>, timeout_s: Option<f64>) -> (Running, Holding) {
+    line_with_hold(size, timeout_s, None).await
+}
+
+async fn line_with_hold(size: Option<u32>, timeout_s: Option<f64>, hold_s: Option<f64>) -> (Running, Holding) {
     let holding = Holding::start().await;
     let running = Plan::new(&[("m", &[0]), ("n", &[0])])
         .server("s", 1.0, Some(1), holding.backend.address)
         .settings(|s| {
             s.overflow = Overflow::Wait;
-            s.lines = LineSettings { size, timeout_s };
+            s.lines = LineSettings { size, timeout_s, hold_s };
         })
         .serve("jfsq", 1)
         .await;
@@ -95,5 +99,87 @@ async fn a_client_that_goes_away_leaves_the_line() {
     assert_eq!(third.answer().await.text(), "ok");
     assert_eq!((running.jobs(), holding.backend.requests()), (0, 2));
     drop((first, third));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn one_full_line_takes_no_place_of_another_job_types() {
+    let (running, holding) = line_of(Some(2), None).await;
+    let mut peers = vec![ask(&running, "m", 1).await, ask(&running, "m", 2).await, ask(&running, "m", 3).await];
+    assert_eq!(call(running.address, get("m")).await.error_code(), "no_capacity");
+    peers.push(ask(&running, "n", 4).await);
+    let status = running.gateway.status();
+    assert_eq!((status.job_types[0].waiting, status.job_types[1].waiting), (2, 1));
+    for peer in &mut peers {
+        holding.answer_one();
+        assert_eq!(peer.answer().await.text(), "ok");
+    }
+    drop(peers);
+    running.settled().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn without_hold_s_a_request_for_which_no_server_is_up_is_refused_at_once() {
+    let (running, holding) = line_of(None, None).await;
+    assert!(running.gateway.set_up("s", false));
+    let refused = call(running.address, get("m")).await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (503, "no_server_up"));
+    assert_eq!((running.jobs(), holding.backend.requests()), (0, 0));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn with_hold_s_requests_wait_for_the_first_server_to_come_back_and_none_is_refused() {
+    let (running, holding) = line_with_hold(None, None, Some(15.0)).await;
+    assert!(running.gateway.set_up("s", false));
+    let mut peers = Vec::new();
+    for n in 1..=5 {
+        peers.push(ask(&running, "m", n).await);
+    }
+    assert_eq!((running.gateway.status().waiting_total, holding.backend.requests()), (5, 0));
+    drop(peers.pop());
+    eventually(|| running.jobs() == 4).await;
+    assert!(running.gateway.set_up("s", true));
+    for peer in &mut peers {
+        holding.answer_one();
+        assert_eq!(peer.answer().await.text(), "ok");
+    }
+    assert_eq!(holding.backend.requests(), 4, "the client that went away was out of the line");
+    drop(peers);
+    running.settled().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_held_for_longer_than_hold_s_is_refused_for_want_of_a_server() {
+    let (running, holding) = line_with_hold(None, Some(15.0), Some(0.2)).await;
+    assert!(running.gateway.set_up("s", false));
+    let began = Instant::now();
+    let refused = call(running.address, get("m")).await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (503, "no_server_up"));
+    assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    assert!((Duration::from_millis(200)..Duration::from_secs(10)).contains(&began.elapsed()));
+    assert_eq!((running.jobs(), holding.backend.requests()), (0, 0));
+    running.stop().await;
+}
+
+/// The server comes back within `hold_s`, but has a single place.
+#[tokio::test]
+async fn a_held_request_whose_server_is_back_but_full_waits_on_until_queue_timeout_s() {
+    let (running, holding) = line_with_hold(None, Some(15.0), Some(0.3)).await;
+    assert!(running.gateway.set_up("s", false));
+    let mut first = ask(&running, "m", 1).await;
+    let mut second = ask(&running, "m", 2).await;
+    assert!(running.gateway.set_up("s", true));
+    holding.received(1).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(running.jobs(), 2);
+    for peer in [&mut first, &mut second] {
+        holding.answer_one();
+        assert_eq!(peer.answer().await.text(), "ok");
+    }
+    drop((first, second));
+    running.settled().await;
     running.stop().await;
 }

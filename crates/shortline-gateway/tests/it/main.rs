@@ -16,6 +16,8 @@ mod job_types;
 mod lab;
 mod limits;
 mod lines;
+mod models;
+mod reload;
 #[cfg(feature = "lab")]
 mod replay;
 mod retries;

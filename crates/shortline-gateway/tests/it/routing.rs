@@ -75,16 +75,6 @@ async fn a_burst_over_equal_servers_spreads_evenly() {
     running.ended().await;
 }
 
-/// Runs futures at the same time.
-async fn futures_join(futures: impl Iterator<Item = impl Future<Output = ()>>) {
-    let mut all: Vec<_> = futures.map(Box::pin).collect();
-    std::future::poll_fn(|cx| {
-        all.retain_mut(|f| f.as_mut().poll(cx).is_pending());
-        if all.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-}
-
 /// What happens in the recorded sequence.
 #[derive(Clone, Copy, Debug)]
 enum Event {

@@ -347,21 +347,22 @@ impl<P: Policy> Chain for CalendarChain<P> {
 }
 
 impl<P: Policy> Walk for CalendarChain<P> {
-    fn run_until(&mut self, time_s: f64, is_stopped: &dyn Fn() -> bool) -> u64 {
+    fn run_until(&mut self, time_s: f64, is_stopped: &dyn Fn(u64) -> bool) {
         /// Steps between two looks at whether to stop.
         const STEPS: u32 = 10_000;
-        let before = self.rest.events;
-        while !is_stopped() {
+        let mut told = self.rest.events;
+        while !is_stopped(self.rest.events - told) {
+            told = self.rest.events;
             for _ in 0..STEPS {
                 let (next, at_s) = self.next();
                 if at_s > time_s {
                     self.pass_until(time_s);
-                    return self.rest.events - before;
+                    is_stopped(self.rest.events - told);
+                    return;
                 }
                 self.happen(next, at_s);
             }
         }
-        self.rest.events - before
     }
 
     fn servers(&self, visit: &mut dyn FnMut(usize, usize)) {

@@ -12,8 +12,10 @@ use shortline_core::policy::Policy;
 use shortline_core::{JobTypeId, ServerId};
 
 use super::chain::CalendarChain;
+use super::reach::Reach;
 use crate::SimulationError;
 use crate::chain::Chain;
+use crate::model::Model;
 use crate::record::Record;
 use crate::simulation::Observer;
 
@@ -67,20 +69,45 @@ impl Default for Fate {
 /// [`SimulationError::Trace`] if they are no trace for the fleet.
 pub fn fleet_under(fleet: &Fleet, jobs: &[TraceJob]) -> Result<Fleet, SimulationError> {
     check(jobs, fleet.job_type_count())?;
-    let mut counts = vec![0.0; fleet.job_type_count()];
-    let mut work = vec![0.0; fleet.job_type_count()];
-    for job in jobs {
-        counts[job.job_type.index()] += 1.0;
-        work[job.job_type.index()] += job.size().unwrap_or_else(|| fleet.size(job.job_type));
-    }
-    let (n, span_s) = (jobs.len() as f64, jobs[jobs.len() - 1].arrival_s - jobs[0].arrival_s);
+    let Traffic { counts, sizes } = Traffic::of(fleet, jobs);
+    let (n, span_s) = (jobs.len() as f64, span_s(jobs));
     let per_s = if span_s > 0.0 { (n - 1.0) / n / span_s } else { 1.0 };
-    let size = |l: JobTypeId| {
-        let (count, work): (f64, f64) = (counts[l.index()], work[l.index()]);
-        if work > 0.0 { work / count } else { fleet.size(l) }
-    };
-    let (rates, sizes) = (counts.iter().map(|count| count * per_s).collect(), fleet.job_types().map(size).collect());
+    let rates = counts.iter().map(|count| count * per_s).collect();
     Ok(fleet.with_traffic(rates, sizes).expect("rates and sizes of a checked trace are finite"))
+}
+
+/// By job type: how many jobs, and their mean size, that of the file for a type without jobs or work.
+struct Traffic {
+    counts: Vec<f64>,
+    sizes: Vec<f64>,
+}
+
+impl Traffic {
+    fn of(fleet: &Fleet, jobs: &[TraceJob]) -> Self {
+        let mut counts = vec![0.0; fleet.job_type_count()];
+        let mut work = vec![0.0; fleet.job_type_count()];
+        for job in jobs {
+            counts[job.job_type.index()] += 1.0;
+            work[job.job_type.index()] += job.size().unwrap_or_else(|| fleet.size(job.job_type));
+        }
+        let size = |l: JobTypeId| {
+            let (count, work): (f64, f64) = (counts[l.index()], work[l.index()]);
+            if work > 0.0 { work / count } else { fleet.size(l) }
+        };
+        let sizes = fleet.job_types().map(size).collect();
+        Self { counts, sizes }
+    }
+}
+
+/// From the first arrival to the last; 0 of no jobs.
+pub(super) fn span_s(jobs: &[TraceJob]) -> f64 {
+    jobs.last().map_or(0.0, |last| last.arrival_s - jobs[0].arrival_s)
+}
+
+/// How far the clock of these jobs may run.
+pub(super) fn reach(model: &Model, jobs: &[TraceJob]) -> Reach {
+    let Traffic { counts, sizes } = Traffic::of(&model.fleet, jobs);
+    Reach::new(model, &counts, &sizes)
 }
 
 /// Refuses what is no trace for so many job types.
@@ -114,10 +141,15 @@ const MOST_BATCHES: u64 = 32;
 /// Fewest arrivals of a batch.
 const FEWEST_ARRIVALS: u64 = 8;
 
+/// Fewer jobs are one batch, and have no intervals.
+pub(crate) const FEWEST_JOBS_FOR_INTERVALS: u64 = 2 * FEWEST_ARRIVALS;
+
 /// What one path brought.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) batches: Vec<Record>,
+    /// Jobs that arrived in these.
+    pub(crate) arrived_in_batches: u64,
     pub(crate) events: u64,
     pub(crate) time_s: f64,
     /// Jobs that have not left, and will not.
@@ -140,7 +172,7 @@ pub(crate) fn run<P: Policy>(mut chain: CalendarChain<P>, jobs: u64, observer: &
         observer.is_stopped()
     };
     let batches = (jobs / FEWEST_ARRIVALS).clamp(1, MOST_BATCHES);
-    let (mut records, mut complete) = (Vec::new(), true);
+    let (mut records, mut arrived_in_batches, mut complete) = (Vec::new(), 0, true);
     for batch in 1..=batches {
         // The last one runs on until nobody is left.
         let until = if batch == batches { u64::MAX } else { jobs * batch / batches };
@@ -149,11 +181,17 @@ pub(crate) fn run<P: Policy>(mut chain: CalendarChain<P>, jobs: u64, observer: &
             break;
         }
         records.push(chain.record());
+        arrived_in_batches = jobs * batch / batches;
         chain.forget();
+        if batch < batches && observer.is_stopped() {
+            complete = false;
+            break;
+        }
     }
     let progress = chain.progress();
     Path {
         batches: records,
+        arrived_in_batches,
         events: progress.events,
         time_s: progress.time_s,
         unfinished: chain.unfinished(),

@@ -9,7 +9,7 @@ use shortline_core::fleet::{
 };
 use shortline_core::graph::Edges;
 use shortline_core::policy::PolicySpec;
-use shortline_sim::{Estimate, PolicyReport, Simulation, Until};
+use shortline_sim::{Estimate, Means, PolicyReport, Simulation, Until};
 use shortline_theory::stability;
 
 /// A fleet being described.
@@ -70,6 +70,15 @@ impl Sketch {
         self
     }
 
+    /// The buffer of one `[[server]]` entry split off: server number `server` of the only entry, which has two.
+    pub(crate) fn one_buffer(mut self, server: u32, buffer: u32) -> Self {
+        let names = |base: &str| Names { base: base.into(), count: None };
+        let entry = |base, buffer| ServerParts { names: names(base), server_type: 0, buffer, addresses: vec![] };
+        let of = |i: u32| (i == server).then_some(buffer);
+        self.parts.servers = vec![entry("a", of(0)), entry("b", of(1))];
+        self
+    }
+
     /// Rates by (job type, server type, rate).
     pub(crate) fn pair_rates(mut self, rates: &[(usize, usize, f64)]) -> Self {
         let rate = |&(job_type, server_type, rate): &(usize, usize, f64)| RateOverride { job_type, server_type, rate };
@@ -85,7 +94,7 @@ impl Sketch {
     /// Jobs without a place wait, at most `size` of a type, at most `timeout_s`.
     pub(crate) fn waits(mut self, size: Option<u32>, timeout_s: Option<f64>) -> Self {
         self.parts.settings.overflow = Overflow::Wait;
-        self.parts.settings.lines = LineSettings { size, timeout_s };
+        self.parts.settings.lines = LineSettings { size, timeout_s, hold_s: None };
         self
     }
 
@@ -138,4 +147,24 @@ pub(crate) fn assert_agree(a: Option<Estimate>, b: Option<Estimate>, what: &str)
 pub(crate) fn assert_is_precise(estimate: Option<Estimate>, what: &str) {
     let error = WIDER * estimate.unwrap().relative_half_width();
     assert!(error < 0.005, "{what}: relative half-width {error} at 99.9 %");
+}
+
+/// Asserts that two independent runs found the same: ten figures, of the system, the first server type and the last job type.
+pub(crate) fn assert_same_figures(a: &Means, b: &Means, what: &str) {
+    type Figure = fn(&Means) -> Option<Estimate>;
+    let figures: [(Figure, &str); 10] = [
+        (|m| m.mean_response_s, "response"),
+        (|m| m.mean_waiting_s, "waiting"),
+        (|m| m.mean_service_s, "service"),
+        (|m| m.mean_jobs, "jobs"),
+        (|m| m.fraction_waiting, "fraction waiting"),
+        (|m| m.p95_response_s, "95 %"),
+        (|m| m.blocking_probability, "blocking"),
+        (|m| m.reneged_probability, "reneged"),
+        (|m| m.per_server_type[0].utilisation, "utilisation"),
+        (|m| m.per_job_type.last()?.mean_response_s, "response of a job type"),
+    ];
+    for (figure, name) in figures {
+        assert_agree(figure(a), figure(b), &format!("{what}: {name}"));
+    }
 }

@@ -313,7 +313,7 @@ fn obstacle(fleet: &Fleet, policy: PolicySpec) -> Option<&'static str> {
     let obstacles = [
         (matches!(settings.arrivals, Arrivals::Piecewise(_) | Arrivals::Trace), "[arrivals] vary in time"),
         (settings.service.law == SizeLaw::Trace, "the sizes are those of a trace"),
-        (settings.failures.is_some(), "servers fail, so that their capacity is not the one in the file"),
+        (settings.failures.is_some(), "servers fail, and what the policy makes of those that are up is not known"),
         (!is_blind && settings.information.delay_s > 0.0, "decisions rest on old counts"),
         (!is_blind && settings.information.gateways > 1, "each gateway sees only its own jobs"),
         (

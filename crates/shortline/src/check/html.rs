@@ -33,6 +33,9 @@ fn stability(stability: &StabilitySection) -> Markup {
         None => html! { span.warn { "not known" } },
     };
     let mut rows = vec![("Stable", html! { (verdict) ": " (stability.stable_why) })];
+    if let Some(why) = &stability.capacity.why {
+        rows.push(("Capacity", html! { (why) }));
+    }
     if let Some(load) = stability.offered_load {
         rows.push(("Offered load", number(load, &short(load))));
     }

@@ -32,14 +32,19 @@ pub(super) fn of(fleet: &Fleet, section: &FleetSection, warnings: &[Fault]) -> V
 fn not_in_the_theory(fleet: &Fleet) -> Vec<String> {
     let settings = fleet.settings();
     let mut notes = Vec::new();
-    let mut note = |section: &str, taken: &str| notes.push(format!("{section} is not looked at here: {taken}"));
     match settings.failures {
-        Some(Failures::Random { .. }) => note("[failures]", "all servers are taken to be up all the time"),
-        Some(Failures::Events(_)) => note("[failures] events", "all servers are taken to be up all the time"),
+        Some(Failures::Random { .. } | Failures::Events(_)) => notes.push(
+            "[failures]: stability says which capacity it counts; the bounds count servers in full, and hold all the same unless jobs \
+             are lost; connectivity takes all servers to be up"
+                .to_owned(),
+        ),
         None => {}
     }
     if settings.information != Information::default() {
-        note("[information]", "policies are taken to know the counts of all servers at once");
+        notes.push(
+            "[information] is not looked at here: policies are taken to know the counts of all servers at once"
+                .to_owned(),
+        );
     }
     // With exponential sizes both disciplines make the numbers of jobs the same chain.
     if settings.service.discipline == Discipline::ProcessorSharing && settings.service.law != SizeLaw::Exponential {

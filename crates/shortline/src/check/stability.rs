@@ -2,10 +2,12 @@
 
 use serde::Serialize;
 use shortline_core::Fleet;
+use shortline_core::fleet::settings::{Failures, Overflow};
 use shortline_core::policy::PolicySpec;
 use shortline_theory::TheoryError;
 use shortline_theory::stability::{
-    EdgeSearch, Effort, Factor, LoadFactorBounds, PolicyStability, Stability, analyse_observed, load_factor_between,
+    EdgeSearch, Effort, Factor, LoadFactorBounds, PolicyStability, Stability, analyse_observed, availability,
+    down_in_the_end, load_factor_between, under_failures,
 };
 
 use super::Progress;
@@ -22,6 +24,8 @@ pub(super) struct StabilitySection {
     pub(super) stable: Option<bool>,
     /// What `stable` rests on.
     pub(super) stable_why: String,
+    /// Which capacity of the servers it rests on.
+    pub(super) capacity: Capacity,
     /// Arriving work over the work that the servers can do.
     pub(super) offered_load: Option<f64>,
     /// `s*`; null without arrivals, and where only bounds on it are known.
@@ -50,6 +54,53 @@ pub(super) struct StabilitySection {
     pub(super) no_copy_helps: bool,
     #[serde(skip)]
     pub(super) unknown: Option<Unknown>,
+}
+
+/// The capacity that stability is of.
+#[derive(Debug, Serialize)]
+pub(super) struct Capacity {
+    /// `full`, or `available`: where servers fail at random, the share that they are up.
+    pub(super) used: &'static str,
+    /// Long-run share of the time that a server is up; 1 where it is not known.
+    pub(super) availability: f64,
+    /// What there is to know of it, where servers fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) why: Option<String>,
+}
+
+impl Capacity {
+    fn of(fleet: &Fleet) -> Self {
+        let availability = without_noise(availability(fleet));
+        let (used, why) = match fleet.settings().failures {
+            None => ("full", None),
+            Some(Failures::Random { .. }) => (
+                "available",
+                Some(format!(
+                    "each server is up {} % of the time ([failures]), and counts with that share of its rate{}",
+                    short(100.0 * availability),
+                    if fleet.settings().overflow == Overflow::Reject {
+                        "; jobs that find all their servers down are lost, so that queues may stay finite beyond what this \
+                         capacity can carry"
+                    } else {
+                        ""
+                    }
+                )),
+            ),
+            Some(Failures::Events(_)) => (
+                "full",
+                Some(match down_in_the_end(fleet) {
+                    0 => "the last of the listed [failures] leaves all servers up: in the long run they count in full"
+                        .to_owned(),
+                    down => format!(
+                        "{} down after the last of the listed [failures], though counted in full here: take what stays down out \
+                         of the file to see what the rest can do",
+                        if down == 1 { "1 server stays".to_owned() } else { format!("{down} servers stay") }
+                    ),
+                }),
+            ),
+        };
+        Self { used, availability, why }
+    }
 }
 
 /// Names of what determines `s*`.
@@ -118,6 +169,31 @@ pub(super) enum Unknown {
 impl StabilitySection {
     pub(super) fn of(fleet: &Fleet, policies: &[PolicySpec], all: bool, progress: &Progress) -> Self {
         progress.at("stability");
+        let capacity = Capacity::of(fleet);
+        let section = Self::of_capacity(&under_failures(fleet), policies, all, progress);
+        Self { offered_load: section.offered_load.map(|load| without_noise(load * capacity.availability)), ..section }
+            .lossy(fleet, capacity)
+    }
+
+    /// Where jobs that find all their servers down are lost, the rest may be carried though not all could be.
+    fn lossy(mut self, fleet: &Fleet, capacity: Capacity) -> Self {
+        const LOST: &str =
+            "not known: jobs that find all their servers down are lost; what is left may be carried or not: simulate";
+        let loses =
+            |policy: &str| fleet.settings().overflow == Overflow::Reject && policy != PolicySpec::Central.to_string();
+        if capacity.availability < 1.0 {
+            let full = |factor: f64| without_noise(factor / capacity.availability);
+            for row in self.stability_by_policy.iter_mut().filter(|row| loses(&row.policy)) {
+                row.unstable_above = row.unstable_above.map(full);
+                if row.stable == Some(false) && row.unstable_above.is_some_and(|factor| factor > 1.0) {
+                    (row.stable, row.why) = (None, LOST.to_owned());
+                }
+            }
+        }
+        Self { capacity, ..self }
+    }
+
+    fn of_capacity(fleet: &Fleet, policies: &[PolicySpec], all: bool, progress: &Progress) -> Self {
         match analyse_observed(fleet, &mut |step| progress.step(step)) {
             Ok(found) => {
                 let mut section = Self::found(fleet, &found);
@@ -267,6 +343,7 @@ impl StabilitySection {
         Self {
             stable: None,
             stable_why: why.clone(),
+            capacity: Capacity { used: "full", availability: 1.0, why: None },
             offered_load: None,
             max_load_factor: None,
             max_load_factor_between: None,

@@ -117,6 +117,7 @@ fn stability_text(stability: &StabilitySection, is_uniform: bool, top: usize) ->
         None => "not known",
     };
     let mut lines = vec![format!(" {word}: {}", stability.stable_why)];
+    lines.extend(stability.capacity.why.iter().map(|why| format!(" capacity: {why}")));
     if let Some(load) = stability.offered_load {
         let meaning = if is_uniform { "arriving work over what all servers can do" } else { "1 / s*" };
         lines.push(format!(" offered load {}: {meaning}", short(load)));

@@ -67,8 +67,8 @@ impl Experiment for Buffers {
             title: "How much buffer a server needs",
             claim: "[W] Below capacity the buffer does not matter under JFSQ and JFIQ: the same response time, and no blocking, from two jobs a server on. Judged at loads 0.7 and 0.9; near capacity, at 0.98, it matters.",
             version: 1,
-            quick_s: 6,
-            full_min: 5,
+            quick_s: 9,
+            full_min: 6,
         }
     }
 

@@ -115,8 +115,8 @@ impl Experiment for Collapse {
             title: "State-space collapse",
             claim: "[W] Under JFSQ and JFIQ the jobs of each speed class come to the fluid bound as N grows: hardly an idle fast server, with a geometric tail, hardly a job at a slow one, hardly one that waits.",
             version: 2,
-            quick_s: 6,
-            full_min: 6,
+            quick_s: 1,
+            full_min: 2,
         }
     }
 

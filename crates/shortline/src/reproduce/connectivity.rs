@@ -214,7 +214,7 @@ impl Experiment for Connected {
             claim: "[W] At a fixed load omega(1) servers per job type are enough; near capacity (L + N)/(1 - lambda)^2 edges are, and (L + N)/(1 - lambda) ln 1/(1 - lambda) with equal rates, if they are placed well.",
             version: 1,
             quick_s: 6,
-            full_min: 5,
+            full_min: 3,
         }
     }
 

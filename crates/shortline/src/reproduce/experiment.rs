@@ -18,7 +18,7 @@ use super::number::{Data, Found};
 use super::table::Table;
 use super::verdict::{Answer, Verdict, worst};
 use super::{
-    buffers, collapse, connectivity, guarantee, homogeneous, optimality_in_load, optimality_in_n, order_only,
+    beyond, buffers, collapse, connectivity, guarantee, homogeneous, optimality_in_load, optimality_in_n, order_only,
     proportional_sparsity, regimes,
 };
 use crate::failure::Failure;
@@ -35,6 +35,7 @@ pub(crate) const ALL: &[&dyn Experiment] = &[
     &proportional_sparsity::ProportionalSparsity,
     &guarantee::Guarantee,
     &order_only::OrderOnly,
+    &beyond::Beyond,
 ];
 
 /// How thorough.
@@ -71,7 +72,7 @@ pub(crate) struct About {
     pub(crate) claim: &'static str,
     /// To be raised when a point's key or numbers change their meaning.
     pub(crate) version: u32,
-    /// About how long on two cores: quick, in seconds.
+    /// About how long it keeps one core busy: quick, in seconds.
     pub(crate) quick_s: u32,
     /// And full, in minutes.
     pub(crate) full_min: u32,

@@ -131,8 +131,8 @@ impl Experiment for Guarantee {
             title: "What is guaranteed, what happens, what is the least",
             claim: "[W] At finite N the mean response time under JFSQ and JFIQ is at most C*/lambda (1 + O(N^-1/2)); our constants are refuted by no simulation, and on complete graphs both close in on the bound like 1/N.",
             version: 1,
-            quick_s: 6,
-            full_min: 7,
+            quick_s: 4,
+            full_min: 3,
         }
     }
 

@@ -71,8 +71,8 @@ impl Experiment for Homogeneous {
             title: "Equal servers",
             claim: "[W] With equal speeds and equal arrival rates waiting vanishes under JSQ and JIQ as N grows; under JSQ(2) and random it does not.",
             version: 1,
-            quick_s: 6,
-            full_min: 4,
+            quick_s: 2,
+            full_min: 5,
         }
     }
 

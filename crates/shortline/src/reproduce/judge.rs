@@ -126,7 +126,7 @@ pub(crate) fn all(judgements: impl IntoIterator<Item = Judgement>) -> Judgement 
         because += &format!("; and {} more", decisive.len() - MOST_NAMED);
     }
     if decisive.len() < judgements.len() {
-        because += &format!(" ({} of {} comparisons {answer})", decisive.len(), judgements.len());
+        because += &format!(" ({} of {} comparisons: {answer})", decisive.len(), judgements.len());
     }
     Judgement::new(answer, because)
 }
@@ -245,7 +245,7 @@ mod tests {
         let holds = Judgement::new(Holds, "fine");
         let fails = Judgement::new(DoesNotHold, "broken");
         let judged = all([holds.clone(), fails, holds.clone()]);
-        assert_eq!(judged, Judgement::new(DoesNotHold, "broken (1 of 3 comparisons does not hold)"));
+        assert_eq!(judged, Judgement::new(DoesNotHold, "broken (1 of 3 comparisons: does not hold)"));
         assert_eq!(all([holds.clone(), holds]).because, "fine; fine");
         assert_eq!(all([]).answer, Inconclusive);
     }

@@ -58,8 +58,8 @@ impl Experiment for OptimalityInLoad {
             title: "Optimality at all loads",
             claim: "[W] In a large fleet JFSQ and JFIQ are at the bound up to 0.9 of the capacity of the needed servers, and better than JSQ, JIQ, JSQ-(2,2) and random at every load.",
             version: 1,
-            quick_s: 6,
-            full_min: 4,
+            quick_s: 5,
+            full_min: 2,
         }
     }
 

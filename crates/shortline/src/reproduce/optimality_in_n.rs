@@ -114,8 +114,8 @@ impl Experiment for OptimalityInN {
             title: "Optimality in large fleets",
             claim: "[W] With N, mean response under JFSQ and JFIQ falls to the bound on graphs that are connected well enough; under JSQ, JIQ, JSQ-(2,2) and random it does not.",
             version: 1,
-            quick_s: 6,
-            full_min: 10,
+            quick_s: 5,
+            full_min: 6,
         }
     }
 

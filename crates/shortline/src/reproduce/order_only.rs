@@ -160,7 +160,7 @@ impl Experiment for OrderOnly {
             title: "Only the order of the speeds",
             claim: "[W] JFSQ and JFIQ only compare speeds: any declared speeds in the right order give the same decisions. Not so SED and NQ: rates that are 30 % wrong cost response time.",
             version: 1,
-            quick_s: 6,
+            quick_s: 2,
             full_min: 6,
         }
     }
@@ -216,11 +216,11 @@ fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
     };
     vec![
         Verdict::new(
-            "Under JFSQ and JFIQ the reports on declared and true speeds are the same to the byte, whatever is declared in the right order (0 of 1 differs).",
+            "Under JFSQ and JFIQ the reports on declared and true speeds are the same to the byte, whatever is declared in the right order.",
             all(of(SPEED_AWARE).map(|case| at_most(number(case, "differs"), 0.0).of(named(case)))),
         ),
         Verdict::new(
-            "Under SED and NQ they differ, whatever is declared (1 of 1 differs).",
+            "Under SED and NQ they differ, whatever is declared.",
             all(of(BY_VALUE).map(|case| at_least(number(case, "differs"), 1.0).of(named(case)))),
         ),
         Verdict::new(
@@ -230,6 +230,22 @@ fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
             all(BY_VALUE.into_iter().filter_map(worst)),
         ),
     ]
+}
+
+/// How often wrong rates help: SED's index is not optimal, and some errors lead it the right way.
+fn faster(scale: Scale, data: &Data) -> String {
+    let at = |load: f64| {
+        BY_VALUE.into_iter().flat_map(move |policy| wrong(scale).into_iter().map(move |d| key(load, policy, d)))
+    };
+    let counted = |load: f64| {
+        let helps = at(load).filter(|key| data.number(key, "cost").is_some_and(|cost| cost.high < 1.0)).count();
+        format!("{helps} of {} at load {load}", at(load).count())
+    };
+    let counts: Vec<String> = loads(scale).into_iter().map(counted).collect();
+    format!(
+        " Below the line wrong rates make a policy faster, of SED's and NQ's points {}: the values that SED goes by are an estimate of the delay, not the best index. The claim is about the worst.",
+        counts.join(", ")
+    )
 }
 
 fn figure(scale: Scale, data: &Data) -> Figure {
@@ -250,7 +266,7 @@ fn figure(scale: Scale, data: &Data) -> Figure {
     Figure {
         name: "cost",
         title: "What rates that are 30 % wrong cost".into(),
-        caption: "Mean response time on declared speeds over that on the true ones, on the same arrivals; JFSQ and JFIQ lie on the line, all on one marker.".into(),
+        caption: "Mean response time on declared speeds over that on the true ones, on the same arrivals; JFSQ and JFIQ lie on the line, all on one marker.".to_owned() + &faster(scale, data),
         x: Axis {
             ticks: patterns.iter().enumerate().map(|(i, d)| (place(i), d.to_string())).collect(),
             ..Axis::linear("declared rates, 30 % too high (+) or low (-), fastest class first")

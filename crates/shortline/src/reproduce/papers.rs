@@ -138,13 +138,25 @@ impl Setting {
     /// The same fleet as it looks where other speeds are declared: a function of the class, from 0, fastest first, and its
     /// true rate.
     pub(crate) fn declared(&self, seed: u64, speed: impl Fn(usize, f64) -> Speed) -> Result<Arc<Fleet>, Failure> {
+        self.changed(seed, |parts| {
+            for (class, (server_type, &(_, rate, _))) in
+                parts.server_types.iter_mut().zip(self.speeds.classes()).enumerate()
+            {
+                server_type.speed = speed(class, rate);
+            }
+            Ok(())
+        })
+    }
+
+    /// The same fleet with its parts changed by a function, its graph drawn before.
+    pub(crate) fn changed(
+        &self,
+        seed: u64,
+        change: impl FnOnce(&mut FleetParts) -> Result<(), Failure>,
+    ) -> Result<Arc<Fleet>, Failure> {
         let mut parts = self.parts();
         parts.edges = self.edges(&parts, seed)?;
-        for (class, (server_type, &(_, rate, _))) in
-            parts.server_types.iter_mut().zip(self.speeds.classes()).enumerate()
-        {
-            server_type.speed = speed(class, rate);
-        }
+        change(&mut parts)?;
         Ok(Arc::new(Fleet::new(parts).map_err(Failure::run)?))
     }
 

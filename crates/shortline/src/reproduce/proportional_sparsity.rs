@@ -224,15 +224,15 @@ impl Experiment for ProportionalSparsity {
             title: "Few job types a server, and still flexible",
             claim: "[R] Under JSQ(d) a random graph with c(N) job types a server has the occupancies of the fully flexible system as soon as c and N c / (L ln N) grow without end; with c = 3, on rings and in clusters it does not.",
             version: 1,
-            quick_s: 6,
-            full_min: 7,
+            quick_s: 4,
+            full_min: 15,
         }
     }
 
     fn setting(&self, scale: Scale) -> String {
         let list = |numbers: Vec<u32>| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         format!(
-            "N = {} servers of rate 1, load {LOAD}, JSQ(d) with d = {}, equal arrival rates, exponential sizes. {} job types; each pair is an edge with probability c/L, c = `ln N`, `ln^2 N`, `sqrt N` (rounded up; complete where that is L or more). To fail: c = 3, a ring on which each job type has 3 neighbours, blocks of 3 servers. \\[R\\] has unbounded queues; here a server has room for {BUFFER} jobs, which the flexible system does not feel and which keeps unfair graphs from growing for ever. Intervals are over {RUNS} independent runs of 300 s, each with a graph of its own, of which the last 100 s count. The mean field is `x_i = lambda^((d^i - 1)/(d - 1))`.\n\nWhat the finite size does: a server holds a Poisson number of job types, so that its arrivals are off by `1/sqrt c` and occupancies by about `1/c`, times one to two at this load. The line of {} is `2/c` for c = `ln^2 N` at the largest N, drawn from this estimate; `c = sqrt N` is smaller than `ln^2 N` below N = 5,504, and its own `2/c` then larger than the line. With c = `ln N` (not covered where L >= N: `N c / (L ln N)` stays bounded) the estimate is {:.2} there: the limit, if it is one, is out of reach. A job type of mean degree `k = N c / L` has no server with probability `e^-k`; its jobs are lost, and x_1 is below the load.",
+            "N = {} servers of rate 1, load {LOAD}, JSQ(d) with d = {}, equal arrival rates, exponential sizes. {} job types; each pair is an edge with probability c/L, c = `ln N`, `ln^2 N`, `sqrt N` (rounded up; complete where that is L or more). To fail: c = 3, a ring on which each job type has 3 neighbours, blocks of 3 servers. \\[R\\] has unbounded queues; here a server has room for {BUFFER} jobs, which the flexible system does not feel and which keeps unfair graphs from growing for ever. Intervals are over {RUNS} independent runs of 300 s, each with a graph of its own, of which the last 100 s count. The mean field is `x_i = lambda^((d^i - 1)/(d - 1))`.\n\nWhat the finite size does: a server holds a Poisson number of job types, so that its arrivals are off by `1/sqrt c` and occupancies by about `1/c`, times one to two at this load. The line of {} is `2/c` for c = `ln^2 N` at the largest N, drawn from this estimate; `c = sqrt N` is smaller than `ln^2 N` below N = 5,504, and its own `2/c` then larger than the line. With c = `ln N` (not covered where L >= N: `N c / (L ln N)` stays bounded) the estimate is {:.2} there: the limit, if it is one, is out of reach. A job type of mean degree `k = N c / L` has no server with probability `e^-k`; its jobs are lost, and x_1 is below the load. Where many are lost those that are served meet shorter queues: with L = N ln N and c = `ln N`, k is 1, more than a third of the job types has no server, and the graph fails by its losses and not, as its claim has it, by its response time.",
             list(sizes(scale)),
             list(choices(scale)),
             scale.pick("L = N", "L = N, `sqrt N`, `N ln N`"),
@@ -279,6 +279,11 @@ fn excess(data: &Data, family: Family, servers: u32, d: u32) -> Option<Number> {
     let flexible = data.number(&key(Family::Complete, servers, d), "response_s")?;
     let own = data.number(&key(family, servers, d), "response_s")?;
     Some(own.minus_independent(flexible).scaled(1.0 / flexible.mean))
+}
+
+/// Share of the jobs that are not served: servers of rate 1 complete `x_1` jobs a second each, [`LOAD`] arrive.
+fn lost(x1: Number) -> Number {
+    Number { mean: 1.0 - x1.mean / LOAD, low: 1.0 - x1.high / LOAD, high: 1.0 - x1.low / LOAD }
 }
 
 fn excess_series(scale: Scale, data: &Data, family: Family, d: u32) -> Vec<(f64, Option<Number>)> {
@@ -437,6 +442,7 @@ fn levels(scale: Scale, data: &Data) -> Table {
                 let number = |name: &str| data.number(&key(family, servers, d), name);
                 let mut row: Vec<Cell> = vec![d.into(), servers.into(), family.title().into()];
                 row.extend((1..=LEVELS).map(|i| Cell::from(number(&level_name(i)))));
+                row.push(number("x1").map(lost).into());
                 row.extend(["response_s", "max_server_degree"].map(|name| Cell::from(number(name))));
                 rows.push(row);
             }
@@ -444,15 +450,15 @@ fn levels(scale: Scale, data: &Data) -> Table {
         let mut row: Vec<Cell> = vec![d.into(), f64::INFINITY.into(), "mean field".into()];
         row.extend((1..=LEVELS).map(|i| Cell::from(Some(Number::exact(mean_field(d, i))))));
         let response_s = (1..).map(|i| mean_field(d, i)).take_while(|x| *x > 1e-12).sum::<f64>() / LOAD;
-        row.extend([Some(Number::exact(response_s)), None].map(Cell::from));
+        row.extend([Some(Number::exact(0.0)), Some(Number::exact(response_s)), None].map(Cell::from));
         rows.push(row);
     }
     let names = (1..=LEVELS).map(level_name);
     let columns = ["d", "servers", "graph"].map(str::to_owned).into_iter().chain(names);
     Table {
         name: "occupancy",
-        caption: "Occupancies. The largest server degree is that of all runs; of the flexible system, which is simulated with one job type, 1.".into(),
-        columns: columns.chain(["response_s", "max_server_degree"].map(str::to_owned)).collect(),
+        caption: "Occupancies. `lost` is the share of the jobs that are not served, `1 - x_1 / load`: as many jobs leave as are served, `x_1` a server and second; response_s is that of the others. The largest server degree is that of all runs; of the flexible system, which is simulated with one job type, 1.".into(),
+        columns: columns.chain(["lost", "response_s", "max_server_degree"].map(str::to_owned)).collect(),
         rows,
         on_page: true,
     }

@@ -2,13 +2,14 @@
 //!
 //! A point is reported as soon as it is done, to the CSV file at least; what is printed comes at the end.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shortline_core::Fleet;
 use shortline_core::fleet::Parts;
-use shortline_core::fleet::settings::Overflow;
+use shortline_core::fleet::settings::{Overflow, SizeLaw};
 use shortline_core::policy::PolicySpec;
 use shortline_sim::{Observer, PolicyReport, Report, Until};
 
@@ -97,7 +98,8 @@ pub(super) fn run(args: &Args, file: &Arc<Parts>, policies: &[PolicySpec], watch
     watch.bar.finish_and_clear();
     warn(args, file, policies, &done, points.len(), watch);
     if let Some(path) = &args.report {
-        report::write(path, &Asked { args, file, policies, points: points.len() }, &done)?;
+        let recorded = recorded.as_ref();
+        report::write(path, &Asked { args, file, policies, recorded, points: points.len() }, &done)?;
     }
     print(args, policies, &done)?;
     let all = done.len() == points.len() && done.iter().all(Simulated::has_converged);
@@ -117,10 +119,10 @@ fn set_up(
     watch: &Watch,
 ) -> Option<Result<Arc<Fleet>, Failure>> {
     let (file, policies, load) = (Arc::clone(file), policies.to_vec(), args.load);
-    let under_jobs = recorded.map(|recorded| recorded.fleet.clone());
+    let under_jobs = recorded.map(|recorded| Arc::clone(&recorded.fleet));
     watch.unless_stopped("setting up the fleet", move || {
         let fleet = match (under_jobs, point) {
-            (Some(fleet), _) => fleet,
+            (Some(fleet), _) => return split::with_shares(fleet, &policies),
             (None, None) => sweep::fleet_of(file.fleet.clone(), load)?,
             (None, Some(point)) => point.fleet(&file, load)?,
         };
@@ -173,7 +175,7 @@ fn simulate(
 }
 
 /// The fleet with its arrival rates multiplied.
-fn at_rates(fleet: &Arc<Fleet>, factor: f64) -> Result<Arc<Fleet>, Failure> {
+pub(super) fn at_rates(fleet: &Arc<Fleet>, factor: f64) -> Result<Arc<Fleet>, Failure> {
     if (factor - 1.0).abs() < 1e-15 {
         return Ok(Arc::clone(fleet));
     }
@@ -262,9 +264,16 @@ fn with_mean_field(args: &Args, done: &[Simulated]) -> Result<Value, Failure> {
 #[expect(clippy::print_stderr, reason = "the command line talks to its user")]
 fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], points: usize, watch: &Watch) {
     if args.trace.is_some() {
+        let to_the_end = if watch.is_stopped() { "; it was stopped before that" } else { "" };
         eprintln!(
-            "note: the trace was simulated once, from an empty fleet until its last job had left; intervals treat parts of it like \
-             independent runs"
+            "note: the trace is simulated once, from an empty fleet until its last job has left{to_the_end}; intervals treat parts of \
+             it like independent runs"
+        );
+    }
+    if args.trace.is_none() && has_infinite_variance(&file.fleet.settings.service.law) {
+        eprintln!(
+            "note: sizes have an infinite variance (pareto, shape 2 or less): intervals are narrower than they should be, and means \
+             behind a queue may not exist; compare percentiles"
         );
     }
     let remedy = match (watch.is_stopped(), args.time, args.events) {
@@ -273,10 +282,17 @@ fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], 
         (false, _, Some(_)) => "; raise --events",
         (false, _, None) => "",
     };
+    // The same for all policies and points, mostly.
+    let mut notes = BTreeSet::new();
     for Simulated { point, report, unstable_by_theory, .. } in done {
         let at = point.map_or(String::new(), |point| format!(" at {}", point.title()));
         for (policy, &is_known) in report.policies.iter().zip(unstable_by_theory) {
             if policy.converged || policy.unstable {
+                if let (Some(why), Some(means)) = (&policy.why, &policy.means)
+                    && means.mean_response_s.is_some_and(|mean| !mean.has_interval())
+                {
+                    notes.insert(why);
+                }
                 continue;
             }
             // No length of the run is a remedy there.
@@ -288,10 +304,14 @@ fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], 
                     policy.policy, policy.unfinished
                 ),
                 (None, Some(why)) => eprintln!("warning: `{}` has no means{at}: {why}{remedy}", policy.policy),
+                (Some(_), Some(why)) if args.trace.is_some() => {
+                    eprintln!("warning: `{}` has not come to the end of the trace{at}: {why}{remedy}", policy.policy);
+                }
                 _ => eprintln!("warning: `{}` has not converged{at}{remedy}", policy.policy),
             }
         }
     }
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
     if done.len() < points {
         eprintln!("warning: stopped after {} of {points} points", done.len());
     }
@@ -301,6 +321,11 @@ fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], 
              to a server that is idle: chance may make it unstable later than this run could show"
         );
     }
+}
+
+/// Whether sizes have no finite variance.
+fn has_infinite_variance(law: &SizeLaw) -> bool {
+    matches!(law, SizeLaw::Pareto { shape } if *shape <= 2.0)
 }
 
 /// Whether the policy may send a job into an unbounded line while a server that could serve it is idle.

@@ -14,14 +14,16 @@ use shortline_sim::{TraceJob, fleet_under};
 use shortline_theory::stability;
 
 use super::Args;
+use super::long_run::at_rates;
 use super::sweep::Point;
+use crate::digits::exact;
 use crate::failure::Failure;
 use crate::fingerprint::Fingerprint;
 use crate::replay;
 
 /// The jobs of a trace, and the fleet under their traffic.
 pub(super) struct Recorded {
-    pub(super) fleet: Fleet,
+    pub(super) fleet: Arc<Fleet>,
     jobs: Arc<Vec<TraceJob>>,
 }
 
@@ -34,8 +36,7 @@ pub(super) struct Jobs {
 impl Recorded {
     /// Reads the trace that `--trace` names.
     pub(super) fn read(args: &Args, path: &Path, parts: &FleetParts) -> Result<Self, Failure> {
-        let trace =
-            Trace::read(path, &replay::columns(&args.columns)?, args.requests.clone()).map_err(Failure::usage)?;
+        let trace = replay::read_trace(path, &args.columns, args.requests.clone())?;
         let mut parts = parts.clone();
         parts.settings.arrivals = Arrivals::Trace;
         if !trace.has_sizes() && parts.settings.service.law == SizeLaw::Trace {
@@ -55,7 +56,7 @@ impl Recorded {
         // In place: both have the same layout.
         let jobs: Vec<TraceJob> = trace.into_arrivals().into_iter().map(job).collect();
         let fleet = fleet_under(&fleet, &jobs).map_err(Failure::usage)?;
-        Ok(Self { fleet, jobs: Arc::new(jobs) })
+        Ok(Self { fleet: Arc::new(fleet), jobs: Arc::new(jobs) })
     }
 
     /// The jobs as recorded, or at an offered load.
@@ -73,6 +74,31 @@ impl Recorded {
             Some(load) => self.factor(load)?,
         };
         Ok(Jobs { jobs: Arc::clone(&self.jobs), load_factor })
+    }
+
+    /// The fleet under the jobs' traffic, as recorded or at an offered load.
+    pub(super) fn fleet_at(&self, load: Option<f64>) -> Result<Arc<Fleet>, Failure> {
+        at_rates(&self.fleet, self.at(None, load)?.load_factor)
+    }
+
+    /// What was simulated, in a sentence.
+    pub(super) fn described(&self, args: &Args) -> String {
+        let name = match args.trace.as_deref() {
+            Some(path) if path != Path::new("-") => path.display().to_string(),
+            _ => "standard input".to_owned(),
+        };
+        let n = self.jobs.len();
+        let which = match &args.requests {
+            Some(requests) => format!("requests {}..{} ({n} jobs)", requests.start, requests.end),
+            None => format!("all {n} jobs"),
+        };
+        let sweeps = args.sweep.is_some();
+        let how = match args.load {
+            _ if sweeps => "with arrival times compressed to each load".to_owned(),
+            Some(load) => format!("with arrival times compressed to load {}", exact(load)),
+            None => "at the times recorded".to_owned(),
+        };
+        format!("Recorded jobs: the trace {name}; {which}, {how}.")
     }
 
     /// Of the jobs.

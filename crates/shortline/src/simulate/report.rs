@@ -18,6 +18,7 @@ mod picture;
 mod policies;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use maud::{Markup, html};
 use shortline_core::Fleet;
@@ -26,9 +27,10 @@ use shortline_core::graph::Row;
 use shortline_core::policy::PolicySpec;
 
 use super::long_run::Simulated;
+use super::recorded::Recorded;
 use super::{Args, sweep, tables};
 use crate::failure::Failure;
-use crate::{check, page};
+use crate::{check, outputs, page};
 use numbers::{counted, grouped};
 
 /// The points of a sweep are shown one by one as long as the page stays below this.
@@ -45,15 +47,20 @@ pub(super) struct Asked<'a> {
     pub(super) args: &'a Args,
     pub(super) file: &'a Parts,
     pub(super) policies: &'a [PolicySpec],
+    /// The trace, if the jobs are recorded ones.
+    pub(super) recorded: Option<&'a Recorded>,
     /// Points of the sweep, those not reached included.
     pub(super) points: usize,
 }
 
 /// Writes the page.
 pub(super) fn write(path: &Path, asked: &Asked<'_>, done: &[Simulated]) -> Result<(), Failure> {
-    let fleet = sweep::fleet_of(asked.file.fleet.clone(), asked.args.load)?;
+    let fleet = match asked.recorded {
+        Some(recorded) => recorded.fleet_at(asked.args.load)?,
+        None => Arc::new(sweep::fleet_of(asked.file.fleet.clone(), asked.args.load)?),
+    };
     let text = page::document(&format!("{}: simulation", fleet.name()), &body(asked, &fleet, done)?);
-    std::fs::write(path, text).map_err(|error| tables::unwritten(path, error))
+    outputs::write(path, &text)
 }
 
 fn body(asked: &Asked<'_>, fleet: &Fleet, done: &[Simulated]) -> Result<Markup, Failure> {
@@ -70,13 +77,22 @@ fn body(asked: &Asked<'_>, fleet: &Fleet, done: &[Simulated]) -> Result<Markup, 
             (counted(fleet.graph().edge_count(), "edge"))
             @if !is_sweep { @if let Some(load) = done[0].report.offered_load { ", offered load " (page::number(load, &tables::load(load))) } }
         }
+        @if let Some(recorded) = asked.recorded { p { (recorded.described(asked.args)) } }
         (provenance(asked, done))
         h2 { "The fleet" }
-        @if is_sweep { p.quiet { "As in the fleet file; the sweep changes it." } }
+        @if asked.recorded.is_some() { p.quiet { "Arrival rates are those of the trace" @if is_sweep { ", as recorded" } "." } }
+        @else if is_sweep { p.quiet { "As in the fleet file; the sweep changes it." } }
         (picture::of(fleet))
         (found)
         h2 { "What theory knows of the fleet" }
-        @if is_sweep { p.quiet { "At the arrival rates of the fleet file" @if asked.args.load.is_some() { ", scaled to --load" } "." } }
+        @if asked.recorded.is_some() {
+            p.quiet {
+                "At the mean rates and sizes of the trace"
+                @if is_sweep { ", as recorded" }
+                ". That the load can be carried in the long run says nothing of a single burst."
+            }
+        }
+        @else if is_sweep { p.quiet { "At the arrival rates of the fleet file" @if asked.args.load.is_some() { ", scaled to --load" } "." } }
         @if listed_edges(fleet) <= MOST_EDGES {
             (check::findings(fleet, &asked.file.warnings, asked.policies))
         } @else {
@@ -98,6 +114,10 @@ fn listed_edges(fleet: &Fleet) -> u64 {
 fn provenance(asked: &Asked<'_>, done: &[Simulated]) -> Markup {
     let args = asked.args;
     let until = match args.events {
+        _ if asked.recorded.is_some() => {
+            "once, from an empty fleet at the first arrival until the last job has left; intervals are by batch means"
+                .to_owned()
+        }
         Some(events) => format!("{} events per policy after the warm-up", grouped(events)),
         None => format!(
             "until the 95 % interval of each mean response time is at most {} % to either side",

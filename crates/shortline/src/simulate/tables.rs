@@ -12,6 +12,7 @@ use super::mean_field::{AtRest, Predicted};
 use super::sweep::Point;
 use crate::digits;
 use crate::failure::Failure;
+use crate::outputs::unwritten;
 
 const COLUMNS: [&str; 9] =
     ["policy", "mean response", "over the bound", "waiting", "service", "95 % below", "waits", "blocked", "engine"];
@@ -69,7 +70,7 @@ pub(super) fn load(load: f64) -> String {
 }
 
 /// The columns of the CSV.
-const CSV_COLUMNS: [&str; 33] = [
+const CSV_COLUMNS: [&str; 34] = [
     "fleet",
     "servers",
     "job_types",
@@ -101,6 +102,7 @@ const CSV_COLUMNS: [&str; 33] = [
     "ratio_low",
     "ratio_high",
     "events",
+    "warmup_events",
     "simulated_s",
     "cpu_s",
 ];
@@ -130,10 +132,6 @@ impl<'a> CsvFile<'a> {
     fn put(&mut self, text: &str) -> Result<(), Failure> {
         self.file.write_all(text.as_bytes()).map_err(|error| unwritten(self.path, error))
     }
-}
-
-pub(super) fn unwritten(path: &Path, error: std::io::Error) -> Failure {
-    Failure::run(format!("cannot write `{}`: {error}", path.display()))
 }
 
 fn csv_row(simulated: &Simulated, policy: &PolicyReport) -> String {
@@ -174,6 +172,7 @@ fn csv_row(simulated: &Simulated, policy: &PolicyReport) -> String {
         number(ratio.map(|e| e.ci95[0])),
         number(ratio.map(|e| e.ci95[1])),
         policy.events.to_string(),
+        policy.warmup_events.to_string(),
         digits::exact(policy.simulated_s),
         digits::exact(policy.cpu_s),
     ];
@@ -189,7 +188,7 @@ pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A field of CSV; empty without a value.
+/// A field of CSV; empty without a value, and for the end of an interval that there is not.
 pub(super) fn number(value: Option<f64>) -> String {
-    value.map_or(String::new(), digits::exact)
+    value.filter(|value| !value.is_nan()).map_or(String::new(), digits::exact)
 }

@@ -44,12 +44,15 @@ impl Theory {
     pub(super) fn of(traffic: &Traffic, policies: &[PolicySpec], reports: &[PolicyReport]) -> Self {
         let fleet = &*traffic.mean;
         let graph = GraphBound::new(fleet).map_err(|error| error.to_string());
-        let may_be_stable = graph.as_ref().map_or(true, |graph| graph.without_losses().mean_response_s.is_finite());
+        let may_be_stable = fleet.settings().failures.is_none()
+            && graph.as_ref().map_or(true, |graph| graph.without_losses().mean_response_s.is_finite());
         let known = OnceCell::new();
+        // Where no job is lost for want of a server that is up, all servers together are up a share of the time only.
+        let available = stability::under_failures(fleet);
         let judge = |(&policy, report): (&PolicySpec, &PolicyReport)| {
             // Where the run has means and the load can be carried there is nothing to explain.
             let is_open = !traffic.is_path && !report.unstable && (report.means.is_none() || !may_be_stable);
-            (is_open && keeps_all_jobs(fleet, policy)).then(|| why_unstable(fleet, policy, &known)).flatten()
+            (is_open && keeps_all_jobs(fleet, policy)).then(|| why_unstable(&available, policy, &known)).flatten()
         };
         let bound = |report: &PolicyReport| {
             let graph = graph.as_ref().map_err(Clone::clone);
@@ -75,8 +78,13 @@ fn bound(fleet: &Fleet, graph: Result<&GraphBound, String>, policy: &PolicyRepor
     if let Some(bound) = bounds::largest(others.chain([graph.without_losses()])) {
         return Ok(named(bound));
     }
-    let throughput = means.throughput_per_s.ok_or("no throughput was measured")?;
-    let bound = graph.at(throughput.mean).map_err(|error| error.to_string())?;
+    let measured = means.throughput_per_s.ok_or("no throughput was measured")?;
+    let is_impossible = |share: Option<Estimate>| share.is_some_and(|share| share.ci95[1] <= 0.0);
+    let keeps_all = is_impossible(means.blocking_probability) && is_impossible(means.reneged_probability);
+    // Where no job can be lost, all that arrive are served, and chance is no part of it.
+    let arrivals = || fleet.job_types().filter_map(|l| fleet.arrival_rate(l)).sum();
+    let throughput = if keeps_all { arrivals() } else { measured.mean };
+    let bound = graph.at(throughput).map_err(|error| error.to_string())?;
     if bound.is_valid() { Ok(named(bound)) } else { Err(bound.validity.why().to_owned()) }
 }
 
@@ -109,7 +117,7 @@ fn keeps_all_jobs(fleet: &Fleet, policy: PolicySpec) -> bool {
     let keeps = if has_lines {
         lines.size.is_none() && lines.timeout_s.is_none()
     } else {
-        fleet.servers().all(|r| fleet.buffer(r).is_none())
+        fleet.settings().failures.is_none() && fleet.servers().all(|r| fleet.buffer(r).is_none())
     };
     keeps && !fleet.job_types().any(is_orphan)
 }

@@ -9,12 +9,12 @@ use shortline_core::policy::PolicySpec;
 use shortline_sim::{Estimate, Moment, Trajectories, Trajectory};
 
 use super::mean_field::{self, InTime, Predicted};
-use super::tables::{self, number, quoted, shown};
+use super::tables::{number, quoted, shown};
 use super::watch::Watch;
 use super::{Args, asked, points, refused, sweep};
 use crate::digits::exact;
 use crate::failure::Failure;
-use crate::split;
+use crate::{outputs, split};
 
 /// Moments of a trajectory of which only the end is given.
 const MOMENTS: f64 = 50.0;
@@ -62,6 +62,7 @@ pub(super) fn run(
     });
     let fleet = fleet.ok_or_else(|| watch.nothing_simulated())??;
     watch.begin(policies.len());
+    watch.bar.set_length(expected_events(args, &fleet, policies.len(), times));
     let trajectories = asked(args, &fleet, policies).trajectory(&times.0, args.replications as usize, watch);
     let trajectories = trajectories.map_err(refused)?;
     let predicted = if args.mean_field { mean_field(&fleet, policies, times, watch) } else { Vec::new() };
@@ -69,7 +70,7 @@ pub(super) fn run(
     if let Some(path) = &args.csv {
         let mut text = csv(&trajectories);
         trajectories.trajectories.iter().zip(&predicted).for_each(|(t, predicted)| text += &predicted.csv(&t.policy));
-        std::fs::write(path, text).map_err(|error| tables::unwritten(path, error))?;
+        outputs::write(path, &text)?;
     }
     if !trajectories.complete {
         eprintln!("warning: stopped before the last moment");
@@ -100,6 +101,14 @@ pub(super) fn run(
         }
     }
     Ok(())
+}
+
+/// About as many as there will be: each job arrives, and leaves.
+fn expected_events(args: &Args, fleet: &Fleet, policies: usize, times: &Times) -> u64 {
+    let rate: f64 = fleet.job_types().filter_map(|l| fleet.arrival_rate(l)).sum();
+    let rate = rate * fleet.settings().arrivals.mean_factor();
+    let end_s = times.0.last().copied().unwrap_or(0.0);
+    (2.0 * rate * end_s * f64::from(args.replications) * policies as f64) as u64
 }
 
 fn mean_field(fleet: &Arc<Fleet>, policies: &[PolicySpec], times: &Times, watch: &Watch) -> Vec<Predicted<InTime>> {

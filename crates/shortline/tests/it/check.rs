@@ -824,3 +824,36 @@ fn the_report_for_people_reads_so() {
      - a cannot be lost: without it the others cannot do all the work that arrives
     ");
 }
+
+/// One server that is up 10/12 of the time carries 0.8 and not 0.9.
+#[test]
+fn servers_that_fail_count_with_the_time_that_they_are_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = |overflow: &str, rate: f64, failures: &str| {
+        let text = format!(
+            "[fleet]\noverflow = \"{overflow}\"\n[[server_type]]\nname = \"A\"\nrate = 1.0\n[[server]]\nname = \"s\"\n\
+             type = \"A\"\nserves = [\"*\"]\n[[job_type]]\nname = \"j\"\nrate = {rate}\n[failures]\n{failures}\n"
+        );
+        let output = check(&file(&folder, "fleet.toml", &text), &["--json", "--policy", "jsq,central"]);
+        (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap())
+    };
+    let random = "mean_up_s = 10\nmean_down_s = 2";
+    let (code, report) = fleet("wait", 0.8, random);
+    assert_eq!((code, &report["stable"], &report["capacity"]["used"]), (Some(0), &true.into(), &"available".into()));
+    assert!((report["max_load_factor"].as_f64().unwrap() - 1.0 / 0.96).abs() < 1e-9, "{}", report["max_load_factor"]);
+    assert!((report["offered_load"].as_f64().unwrap() - 0.8).abs() < 1e-9, "load is against the full capacity");
+    assert!((report["capacity"]["availability"].as_f64().unwrap() - 5.0 / 6.0).abs() < 1e-9);
+    let (code, report) = fleet("wait", 0.9, random);
+    assert_eq!((code, &report["stable"]), (Some(1), &false.into()));
+    let stable = |report: &Value, i: usize| report["stability_by_policy"][i]["stable"].clone();
+    assert_eq!([stable(&report, 0), stable(&report, 1)], [Value::from(false), Value::from(false)]);
+    // Jobs that find it down are lost, and what is left is 0.75: no claim about jsq; central lets them wait.
+    let (_, report) = fleet("reject", 0.9, random);
+    assert_eq!([stable(&report, 0), stable(&report, 1)], [Value::Null, Value::from(false)]);
+    let (_, report) = fleet("reject", 1.1, random);
+    assert_eq!(stable(&report, 0), Value::from(false));
+    let (code, report) = fleet("wait", 0.9, "events = [[5, \"s\", \"down\"], [6, \"s\", \"up\"]]");
+    assert_eq!((code, &report["capacity"]["used"]), (Some(0), &"full".into()));
+    let (_, report) = fleet("wait", 0.9, "events = [[5, \"s\", \"down\"]]");
+    assert!(report["capacity"]["why"].as_str().unwrap().contains("1 server stays down"), "{}", report["capacity"]);
+}

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Two servers, speeds 10 and 1, one job type; 100 times faster than written.
@@ -37,6 +37,23 @@ pub(crate) fn shortline() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shortline"));
     command.env_remove("RUST_LOG").env("NO_COLOR", "1");
     command
+}
+
+/// What it said on standard error.
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The same on one line, however it was broken.
+pub(crate) fn message(output: &Output) -> String {
+    stderr(output).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What a command that succeeds prints.
+pub(crate) fn stdout_of(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A file that lasts as long as the folder.

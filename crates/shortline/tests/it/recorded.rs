@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::processes::{file, shortline};
+use crate::processes::{file, message, shortline, stderr, stdout_of};
 
 const FLEET: &str = r#"
 [[server_type]]
@@ -38,17 +38,13 @@ fn simulate(fleet: &Path, trace: &Path, arguments: &[&str]) -> Output {
     shortline().arg("simulate").arg(fleet).arg("--trace").arg(trace).args(arguments).output().unwrap()
 }
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 /// The report on a trace with these lines.
 fn json(lines: &str, arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let (fleet, trace) = (file(&folder, "fleet.toml", &fleet()), file(&folder, "trace.csv", lines));
-    let output = simulate(&fleet, &trace, &[arguments, &["--json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let mut command = shortline();
+    command.arg("simulate").arg(fleet).arg("--trace").arg(trace).args(arguments).arg("--json");
+    serde_json::from_str(&stdout_of(&mut command)).unwrap()
 }
 
 /// What a trace that is none is refused with.
@@ -57,7 +53,7 @@ fn refusal(lines: &str, arguments: &[&str]) -> String {
     let (fleet, trace) = (file(&folder, "fleet.toml", &fleet()), file(&folder, "trace.csv", lines));
     let output = simulate(&fleet, &trace, arguments);
     assert_eq!(output.status.code(), Some(2), "{lines}: {}", stderr(&output));
-    stderr(&output).split_whitespace().collect::<Vec<_>>().join(" ")
+    message(&output)
 }
 
 /// 400 jobs, one a second, of 1.2 size units, every other one of each type.
@@ -154,7 +150,7 @@ fn a_fleet_that_waits_for_a_trace_says_so() {
         fleet().replace("name = \"a\"\n", "name = \"a\"\nrate = 1.0\n").replace("comma\"\n[", "comma\"\nrate = 1.0\n[");
     let fleet = file(&folder, "fleet.toml", &with_rates);
     let output = shortline().arg("simulate").arg(&fleet).output().unwrap();
-    let message = stderr(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = message(&output);
     assert_eq!(output.status.code(), Some(2));
     assert!(message.contains("[service] distribution is \"trace\"") && message.contains("--trace CSV"), "{message}");
 }
@@ -173,4 +169,59 @@ fn jobs_that_never_leave_are_counted() {
     let policy = &report["policies"][0];
     assert_eq!((policy["unfinished"].as_u64(), policy["converged"].as_bool()), (Some(1), Some(false)));
     assert!(stderr(&output).contains("1 jobs of the trace have not left"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_trace_that_the_clock_cannot_tell_is_refused_with_what_to_do() {
+    for arguments in [&["--load", "1e-14"][..], &["--sweep", "load=1e-14"]] {
+        let refusal = refusal(&regular(), arguments);
+        assert!(refusal.contains("ticks in steps of") && refusal.contains("--requests A..B"), "{refusal}");
+    }
+}
+
+#[test]
+fn a_trace_of_a_few_jobs_has_exact_means_and_says_that_it_has_no_intervals() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = "arrival_s,job_type,service_s\n0,a,2\n10,a,4\n";
+    let (fleet, trace) = (file(&folder, "fleet.toml", &fleet()), file(&folder, "trace.csv", lines));
+    let csv = folder.path().join("out.csv");
+    let arguments = ["--policy", "jfsq,jsq", "--csv", csv.to_str().unwrap()];
+    let output = simulate(&fleet, &trace, &arguments);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed.contains(" 1.5 s ") && !printed.contains('±'), "{printed}");
+    assert_eq!(stderr(&output).matches("2 jobs are too few").count(), 1, "said once: {}", stderr(&output));
+    assert!(!stderr(&output).contains("no `rate`"), "the trace has the rates: {}", stderr(&output));
+    let rows = std::fs::read_to_string(csv).unwrap();
+    assert!(rows.contains(",1.5,,,") && !rows.contains("NaN"), "{rows}");
+    let report = json(lines, &["--policy", "jfsq"]);
+    assert_eq!(report["policies"][0]["mean_response_s"], serde_json::json!({ "mean": 1.5, "ci95": null }));
+    assert!(report["policies"][0]["why"].as_str().unwrap().contains("too few"));
+}
+
+/// The first look is after 100,000 events.
+#[test]
+fn a_trace_that_is_stopped_says_how_far_it_came() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines: String = (0..200_000).map(|i| format!("{i},a,1\n")).collect();
+    let (fleet, trace) = (
+        file(&folder, "fleet.toml", &fleet()),
+        file(&folder, "t.csv", &("arrival_s,job_type,service_s\n".to_owned() + &lines)),
+    );
+    let message = message(&simulate(&fleet, &trace, &["--policy", "jfsq", "--time", "0"]));
+    // What is done before the run ends within a moment, or there is no run.
+    assert!(message.contains("of 200000 jobs; raise --time") || message.contains("nothing was simulated"), "{message}");
+}
+
+#[test]
+fn a_trace_may_come_from_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fleet, trace) = (file(&folder, "fleet.toml", &fleet()), file(&folder, "trace.csv", &regular()));
+    let mut command = shortline();
+    command.arg("simulate").arg(&fleet).args(["--trace", "-", "--json", "--policy", "jfsq"]);
+    let piped = stdout_of(command.stdin(std::fs::File::open(trace).unwrap()));
+    let piped: Value = serde_json::from_str(&piped).unwrap();
+    assert_eq!(piped["policies"][0]["events"], 800);
+    let both = shortline().args(["simulate", "-", "--trace", "-"]).output().unwrap();
+    assert_eq!(both.status.code(), Some(2));
+    assert!(message(&both).contains("cannot both be standard input"), "{}", message(&both));
 }

@@ -305,3 +305,30 @@ fn a_page_needs_means_to_speak_of_and_a_place() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write `/nowhere/at/all.html`"));
 }
+
+#[test]
+fn the_page_of_a_trace_says_that_it_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines: String = (0..64).map(|i| format!("{i},m,8\n")).collect();
+    let trace = file(&folder, "requests <1>.csv", &format!("arrival_s,job_type,service_s\n{lines}"));
+    let trace = trace.to_str().unwrap();
+    let page = |arguments: &[&str]| reported(TWO_SERVERS, &[&["--trace", trace], arguments].concat());
+    let reported = page(&["--requests", "0..40", "--load", "0.5"]);
+    stands_alone(&reported);
+    let text = words(reported.page.root_element());
+    assert!(
+        text.contains("requests <1>.csv; requests 0..40 (40 jobs), with arrival times compressed to load 0.5"),
+        "{text}"
+    );
+    assert!(
+        text.contains("once, from an empty fleet")
+            && !text.contains("95 % interval of each mean response time is at most")
+    );
+    assert!(text.contains("Arrival rates are those of the trace"));
+    // 0.5 of the capacity 11 in jobs of size 8; the file has 4/s.
+    assert!(text.contains("0.6875 jobs/s") || text.contains("0.6875/s") || text.contains("0.6875"), "{text}");
+    assert!(words(page(&[]).page.root_element()).contains("all 64 jobs, at the times recorded"));
+    let few = page(&["--requests", "0..9"]);
+    stands_alone(&few);
+    assert!(words(few.page.root_element()).contains("9 jobs are too few"));
+}

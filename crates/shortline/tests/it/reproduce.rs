@@ -18,6 +18,15 @@ fn without_a_name_the_experiments_are_listed() {
 }
 
 #[test]
+fn an_option_of_a_run_without_a_name_is_wrong_usage() {
+    for options in [["--quick", "--json"].as_slice(), &["--out", "results"], &["--seed", "2"], &["--threads", "1"]] {
+        let output = shortline().arg("reproduce").args(options).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("NAME"), "{options:?}");
+    }
+}
+
+#[test]
 fn an_unknown_name_is_wrong_usage_and_the_known_ones_are_said() {
     let output = shortline().args(["reproduce", "optimality"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

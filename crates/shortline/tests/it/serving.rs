@@ -1,5 +1,7 @@
 //! `serve --emulate` and `replay`, from banner to SIGTERM.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use crate::processes::{Gateway, TWO_SERVERS, file, http, shortline};
@@ -134,4 +136,83 @@ fn a_schedule_nobody_can_keep_up_with_ends_with_its_time_and_says_so() {
     assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
     let report = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(report.contains("fell behind its schedule"), "{report}");
+}
+
+/// Goal: the fleet file is read again on SIGHUP, when it changes, and when the link to it is swapped; a bad one changes
+/// nothing and is told with its place. Method: `x-served-by` of an idle fleet, the fast server first.
+#[test]
+fn the_fleet_file_is_read_again_on_sighup_on_change_and_behind_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow_only = TWO_SERVERS
+        .replace("name = \"a\"\ntype = \"fast\"\nserves = [\"m\"]", "name = \"a\"\ntype = \"fast\"\nserves = []");
+    assert_ne!(slow_only, TWO_SERVERS);
+    // As a mounted directory does it: a link to a link to a folder.
+    for (version, text) in [("v1", TWO_SERVERS), ("v2", slow_only.as_str())] {
+        std::fs::create_dir(folder.path().join(version)).unwrap();
+        std::fs::write(folder.path().join(version).join("two.toml"), text).unwrap();
+    }
+    let point = |version: &str| {
+        let (next, data) = (folder.path().join("next"), folder.path().join("data"));
+        std::os::unix::fs::symlink(version, &next).unwrap();
+        std::fs::rename(next, data).unwrap();
+    };
+    point("v1");
+    let path = folder.path().join("two.toml");
+    std::os::unix::fs::symlink("data/two.toml", &path).unwrap();
+    let gateway = Gateway::start(&path, &[]);
+    let served_by = || {
+        let answer = http(&gateway.requests, "POST / HTTP/1.1\r\nx-job-type: m\r\nx-service-s: 0.01", "");
+        answer.lines().find_map(|line| line.strip_prefix("x-served-by: ")).unwrap_or("nobody").to_owned()
+    };
+    let epoch = || {
+        let status = http(&gateway.admin, "GET /status HTTP/1.1", "");
+        let status: Value = serde_json::from_str(status.split_once("\r\n\r\n").unwrap().1).unwrap();
+        status["epoch"].as_u64().unwrap()
+    };
+    let reaches = |wanted: u64| {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while epoch() < wanted {
+            assert!(std::time::Instant::now() < deadline, "epoch {wanted} does not come");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    assert_eq!(served_by(), "a");
+    point("v2");
+    reaches(1);
+    assert_eq!(served_by(), "b", "the link was swapped");
+    std::fs::write(folder.path().join("v2/two.toml"), TWO_SERVERS).unwrap();
+    reaches(2);
+    assert_eq!(served_by(), "a", "the file was written");
+    gateway.signal("-HUP");
+    reaches(3);
+
+    std::fs::write(folder.path().join("v2/two.toml"), TWO_SERVERS.replace("\"fast\"\nserves", "\"fats\"\nserves"))
+        .unwrap();
+    let refused = http(&gateway.admin, "POST /reload HTTP/1.1", "");
+    assert!(refused.starts_with("HTTP/1.1 400 "), "{refused}");
+    assert!(refused.contains("two.toml:") && refused.contains("fats"), "with its place: {refused}");
+    assert_eq!((served_by(), epoch()), ("a".to_owned(), 3), "the former fleet goes on");
+}
+
+/// About 40 requests a second on a fleet that runs 100 times as fast as written are 0.4 of its seconds, of 11 it can do.
+#[test]
+fn the_running_fleet_is_a_file_that_check_reads_with_the_load_that_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(&file(&folder, "two.toml", TWO_SERVERS), &["--policy", "sed"]);
+    let (began, mut sent) = (Instant::now(), 0.0);
+    while began.elapsed() < Duration::from_secs(3) {
+        http(&gateway.requests, "POST / HTTP/1.1\r\nx-job-type: m\r\nx-service-s: 0.1", "");
+        sent += 1.0;
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    let load = sent / began.elapsed().as_secs_f64() * 0.01 / 11.0;
+    let answer = http(&gateway.admin, "GET /fleet HTTP/1.1", "");
+    let now = file(&folder, "now.toml", answer.split_once("\r\n\r\n").unwrap().1);
+    let output = shortline().args(["check", "--json"]).arg(&now).output().unwrap();
+    assert!(output.status.success(), "{answer}{}", String::from_utf8_lossy(&output.stderr));
+    let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(checked["stable"], true);
+    let measured = checked["offered_load"].as_f64().unwrap();
+    assert!(measured > load / 2.0 && measured < load * 2.0, "{measured} measured, {load} sent: {answer}");
+    assert!(answer.contains("policy = \"sed\"") && answer.contains("time_scale = 0.01"), "{answer}");
 }

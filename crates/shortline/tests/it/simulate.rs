@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::processes::{TWO_SERVERS, file, shortline};
+use crate::processes::{TWO_SERVERS, file, message, shortline, stderr, stdout_of};
 
 /// Counted events of a short run.
 const SHORT: [&str; 2] = ["--events", "20000"];
@@ -49,15 +49,9 @@ fn simulate(fleet: &Path, arguments: &[&str]) -> Output {
     shortline().arg("simulate").arg(fleet).args(arguments).output().unwrap()
 }
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 /// What a run that succeeds prints.
 fn stdout(fleet: &Path, arguments: &[&str]) -> String {
-    let output = simulate(fleet, arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    String::from_utf8(output.stdout).unwrap()
+    stdout_of(shortline().arg("simulate").arg(fleet).args(arguments))
 }
 
 fn json(fleet: &Path, arguments: &[&str]) -> Value {
@@ -692,4 +686,70 @@ fn a_policy_just_above_its_own_largest_load_is_known_too() {
     };
     assert!(why("random").unwrap().starts_with("the policy is unstable (blind shares: `b`"));
     assert!(why("jsq").is_none_or(|why| !why.contains("unstable")), "jsq is stable there");
+}
+
+/// Found out at the start: a run of a minute would be lost.
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", TWO_SERVERS);
+    for option in ["--report", "--csv", "--jsonl"] {
+        let start = Instant::now();
+        let missing = folder.path().join("nowhere").join("file");
+        let sweep = if option == "--jsonl" { &["--sweep", "load=0.5"][..] } else { &[] };
+        let arguments = [&[option, missing.to_str().unwrap(), "--events", "1e12"], sweep].concat();
+        let output = simulate(&fleet, &arguments);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(message(&output).contains("there is no folder") && message(&output).contains("make it"));
+        assert!(start.elapsed() < Duration::from_secs(20), "{option}");
+    }
+    let trajectory = ["--trajectory", "1", "--csv", "/nowhere/file"];
+    assert_eq!(simulate(&fleet, &trajectory).status.code(), Some(1));
+    // A run that is refused leaves no file, and one that was there as it was.
+    let report = folder.path().join("report.html");
+    let refused = ["--report", report.to_str().unwrap(), "--load", "-1"];
+    assert_eq!(simulate(&fleet, &refused).status.code(), Some(2));
+    assert!(!report.exists());
+    std::fs::write(&report, "kept").unwrap();
+    assert_eq!(simulate(&fleet, &refused).status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&report).unwrap(), "kept");
+}
+
+#[test]
+fn what_is_not_sure_of_huge_jobs_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for (shape, is_said) in [("2.0", true), ("2.5", false)] {
+        let service = format!("[service]\ndistribution = \"pareto({shape})\"\n");
+        let fleet = file(&folder, "fleet.toml", &(TWO_SERVERS.to_owned() + &service));
+        let output = simulate(&fleet, &SHORT);
+        assert_eq!(stderr(&output).contains("infinite variance"), is_said, "{}", stderr(&output));
+    }
+}
+
+/// With a bound at a measured throughput, chance would be in it.
+#[test]
+fn where_nothing_can_be_lost_the_bound_is_that_of_what_is_offered() {
+    let folder = tempfile::tempdir().unwrap();
+    // Rates that vary, so that the bound at the file's rates does not hold; nothing is lost.
+    let fleet =
+        file(&folder, "fleet.toml", &(TWO_SERVERS.to_owned() + "[arrivals]\npiecewise = [[0, 0.5], [10, 1.5]]\n"));
+    let bound = |seed: &str| -> f64 {
+        let report: Value =
+            serde_json::from_str(&stdout(&fleet, &[&SHORT[..], &["--json", "--seed", seed]].concat())).unwrap();
+        report["policies"][0]["bound"]["mean_response_s"].as_f64().unwrap()
+    };
+    // All work fits on the fast server: 1/10 s a job.
+    assert!((bound("1") - 0.1).abs() < 1e-12 && (bound("2") - 0.1).abs() < 1e-12, "{} and {}", bound("1"), bound("2"));
+}
+
+#[test]
+fn the_csv_tells_the_warm_up_from_what_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fleet, csv) = (file(&folder, "fleet.toml", TWO_SERVERS), folder.path().join("out.csv"));
+    stdout(&fleet, &["--events", "20000", "--csv", csv.to_str().unwrap()]);
+    let text = std::fs::read_to_string(csv).unwrap();
+    let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let (header, row) = (lines.next().unwrap(), lines.next().unwrap());
+    let number = |name: &str| -> u64 { row[header.iter().position(|column| column == name).unwrap()].parse().unwrap() };
+    assert_eq!(number("events") - number("warmup_events"), 20_000);
 }

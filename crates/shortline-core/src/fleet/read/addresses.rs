@@ -83,6 +83,20 @@ impl KnownAddresses {
     }
 }
 
+/// One address as a fleet file writes it; the error says what is wrong with it, and how it is written.
+impl std::str::FromStr for Address {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        let fault = |why: &str| format!("the address {} {why}; {FORMS}", quoted(written));
+        match parse(written) {
+            Ok((address, ports)) if ports.start() == ports.end() => Ok(address),
+            Ok(_) => Err(fault("is a port range, and one address is asked for")),
+            Err(why) => Err(fault(why)),
+        }
+    }
+}
+
 /// An address and the ports it stands for; or what is wrong with it.
 fn parse(written: &str) -> Result<(Address, RangeInclusive<u16>), &'static str> {
     let (rest, scheme_port, https) = match written.split_once("://") {

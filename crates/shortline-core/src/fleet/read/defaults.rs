@@ -29,11 +29,16 @@ impl<'r> Defaults<'r> {
         let overflow = section.word("overflow", &[("reject", Overflow::Reject), ("wait", Overflow::Wait)]);
         let size = section.integer32("queue_size", 0);
         let timeout_s = section.number("queue_timeout_s", POSITIVE);
+        let hold_s = section.number("hold_s", POSITIVE);
         let overflow = value_or(overflow, Overflow::default());
         warn_of_unused_lines(&section, &overflow, &policy);
         section.finish();
         let lines = || -> Result<LineSettings, Reported> {
-            Ok(LineSettings { size: size?.map(|at| at.value), timeout_s: timeout_s?.map(|at| at.value) })
+            Ok(LineSettings {
+                size: size?.map(|at| at.value),
+                timeout_s: timeout_s?.map(|at| at.value),
+                hold_s: hold_s?.map(|at| at.value),
+            })
         };
         Self { name, buffer, policy, overflow, lines: lines() }
     }
@@ -66,7 +71,7 @@ fn warn_of_unused_lines(section: &Section<'_, '_>, overflow: &Read<Overflow>, po
     if *overflow != Ok(Overflow::Reject) || waits_in_front {
         return;
     }
-    for key in ["queue_size", "queue_timeout_s"] {
+    for key in ["queue_size", "queue_timeout_s", "hold_s"] {
         let place: Option<&Span> = section.place_of(key);
         if let Some(place) = place {
             let message =

@@ -31,6 +31,7 @@ pub(super) fn gateway(root: &mut Section<'_, '_>) -> Read<Gateway> {
         section.node("body_scan_limit").map(|node| bytes(faults, "body_scan_limit", node)).transpose();
     let no_capacity_status = status(&mut section);
     let served_by = section.boolean("served_by");
+    let models = section.boolean("models");
     let max_header_bytes = section.integer("max_header_bytes", HEADER_BYTES);
     let max_headers = section.integer("max_headers", HEADERS);
     let connections_per_client = section.integer32("connections_per_client", 1);
@@ -40,6 +41,7 @@ pub(super) fn gateway(root: &mut Section<'_, '_>) -> Read<Gateway> {
         body_scan_limit: body_scan_limit?.unwrap_or(default.body_scan_limit),
         no_capacity_status: value_or(no_capacity_status, default.no_capacity_status)?,
         served_by: value_or(served_by, default.served_by)?,
+        models: value_or(models, default.models)?,
         max_header_bytes: within32(max_header_bytes, default.max_header_bytes)?,
         max_headers: within32(max_headers, default.max_headers)?,
         connections_per_client: connections_per_client?.map(|at| at.value),

@@ -1,6 +1,6 @@
 //! `[[job_type]]`: what arrives, how often and how large.
 
-use super::super::{ArrivalRates, JobTypeParts};
+use super::super::{ArrivalRates, JobTypeParts, RATES_ARE_MEASURED};
 use super::collect::Read;
 use super::names::{NameTable, numbered};
 use super::section::{NOT_NEGATIVE, POSITIVE, Section, value_or};
@@ -45,8 +45,7 @@ impl JobTypes {
                 1 => format!("the job type {example} has no `rate`"),
                 _ => format!("{} have no `rate`, {example} first", counted(count, "job type")),
             };
-            let help = "serve measures it; check, simulate and plan need it";
-            root.faults.warn(&self.names.places[first], message).help(help).report();
+            root.faults.warn(&self.names.places[first], message).help(RATES_ARE_MEASURED).report();
         }
     }
 }

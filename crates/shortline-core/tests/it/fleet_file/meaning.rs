@@ -103,12 +103,12 @@ fn ranks_are_enough_where_no_rate_is_needed() {
 fn the_fleet_section_sets_policy_and_lines() {
     let text = SMALL.replace(
         "name = \"small\"",
-        "policy = \"jsq-2-2\"\noverflow = \"wait\"\nqueue_size = 1000\nqueue_timeout_s = 30",
+        "policy = \"jsq-2-2\"\noverflow = \"wait\"\nqueue_size = 1000\nqueue_timeout_s = 30\nhold_s = 60",
     );
     let settings = parts(&text).fleet.settings;
     assert_eq!(settings.policy.unwrap().to_string(), "jsq(2,2)");
     assert_eq!(settings.overflow, Overflow::Wait);
-    assert_eq!(settings.lines, LineSettings { size: Some(1000), timeout_s: Some(30.0) });
+    assert_eq!(settings.lines, LineSettings { size: Some(1000), timeout_s: Some(30.0), hold_s: Some(60.0) });
     let rejecting = text.replace("\"wait\"", "\"reject\"");
     assert!(warnings(&rejecting).contains("`queue_size` has no effect"), "{}", warnings(&rejecting));
     let central = rejecting.replace("jsq-2-2", "central");
@@ -226,6 +226,7 @@ job_type_from = ["host", "header"]
 body_scan_limit = "2 MiB"
 no_capacity_status = 429
 served_by = false
+models = false
 max_header_bytes = 2000
 max_headers = 20
 connections_per_client = 7
@@ -242,6 +243,7 @@ job_type = "M1"
         body_scan_limit: 2 << 20,
         no_capacity_status: 429,
         served_by: false,
+        models: false,
         max_header_bytes: 2000,
         max_headers: 20,
         connections_per_client: Some(7),
@@ -354,7 +356,7 @@ fn what_is_unused_or_unknown_is_a_warning() {
     let text = SMALL.replace("rate = 3.2", "") + "[[server_type]]\nname = \"spare\"\nrate = 1\n";
     assert_eq!(
         warnings(&text),
-        "fleet.toml:26:8: warning: the job type `M1` has no `rate`; serve measures it; check, simulate and plan need it\n\
+        "fleet.toml:26:8: warning: the job type `M1` has no `rate`; serve measures it, a trace brings it; check and simulate need it\n\
          fleet.toml:34:8: warning: no server is of the type `spare`; remove it, or add a [[server]] of this type\n"
     );
 }

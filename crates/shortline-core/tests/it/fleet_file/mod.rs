@@ -4,6 +4,7 @@ mod broken;
 mod edges;
 mod meaning;
 mod robust;
+mod written;
 
 use std::collections::HashMap;
 use std::io;

@@ -1,9 +1,11 @@
 //! Servers that stand still, and rates that come and go: queues with two phases.
 
-use shortline_core::fleet::settings::{Arrivals, FailureEvent, Failures, SizeLaw};
+use shortline_core::fleet::settings::{Arrivals, Discipline, FailureEvent, Failures, SizeLaw};
+use shortline_sim::{Simulation, Until};
+use shortline_theory::stability;
 
 use super::{means, with_law};
-use crate::fleets::{assert_meets, fleet};
+use crate::fleets::{assert_meets, fleet, policy};
 
 type Matrix = [[f64; 2]; 2];
 
@@ -58,6 +60,53 @@ fn a_server_that_fails_makes_its_queue_wait() {
         assert_meets(means.mean_jobs, exact, &format!("up {mean_up_s} s"));
         assert_meets(means.mean_response_s, exact / 0.5, &format!("up {mean_up_s} s: Little"));
         assert_meets(means.blocking_probability, 0.0, "jobs wait for the repair");
+    }
+}
+
+/// Exponential sizes have no memory, so that sharing makes the numbers of jobs the same chain.
+#[test]
+fn a_server_that_fails_and_shares_has_as_many_jobs() {
+    let (mean_up_s, mean_down_s) = (4.0, 1.0);
+    let fleet = fleet(&[(1.0, 1, 1)], &[0.5])
+        .waits(None, None)
+        .settings(|s| {
+            s.failures = Some(Failures::Random { mean_up_s, mean_down_s });
+            s.service.discipline = Discipline::ProcessorSharing;
+        })
+        .build();
+    let exact = mean_jobs([0.5; 2], [1.0, 0.0], [1.0 / mean_up_s, 1.0 / mean_down_s]);
+    let means = means(&fleet, "jsq", 1_500_000);
+    assert_meets(means.mean_jobs, exact, "jobs");
+    assert_meets(means.mean_response_s, exact / 0.5, "Little");
+}
+
+/// A server that is up a share `A = 0.75` of the time carries `lambda < mu A`, and theory says so.
+#[test]
+fn a_queue_is_stable_below_the_share_of_time_that_its_server_is_up() {
+    for (load, is_stable) in [(0.95, true), (1.1, false)] {
+        let fleet = fleet(&[(1.0, 1, 1)], &[0.75 * load])
+            .waits(None, None)
+            .settings(|s| s.failures = Some(Failures::Random { mean_up_s: 3.0, mean_down_s: 1.0 }))
+            .build();
+        let factor = stability::analyse(&stability::under_failures(&fleet)).unwrap().max_load_factor;
+        assert!((factor - 1.0 / load).abs() < 1e-9, "{factor}");
+        let simulation = Simulation::new(&fleet).policy(policy("jsq")).seed(8).until(Until::Events(1_000_000));
+        assert_eq!(simulation.run().unwrap().policies[0].unstable, !is_stable, "at {load} of the capacity");
+    }
+}
+
+/// Machines that are repaired as soon as they fail, each by its own repairman: they are down independently, `d = 0.6` of the
+/// time each. Jobs so short that none meets another are lost where all the servers of their type are down: `k` given ones
+/// together with probability `d^k`, for every `k`, which is the binomial law of the number down.
+#[test]
+fn machines_with_repairmen_of_their_own_are_down_independently() {
+    let fleet = fleet(&[(1e4, 1, 4)], &[0.25; 4])
+        .rows(&[&[0], &[1, 2], &[0, 2, 3], &[0, 1, 2, 3]])
+        .settings(|s| s.failures = Some(Failures::Random { mean_up_s: 2.0, mean_down_s: 3.0 }))
+        .build();
+    let means = means(&fleet, "jsq", 1_500_000);
+    for (k, job_type) in (1..).zip(&means.per_job_type) {
+        assert_meets(job_type.blocking_probability, 0.6_f64.powi(k), &format!("{k} of them"));
     }
 }
 

@@ -86,3 +86,24 @@ fn a_line_never_waits_for_news() {
     let fleet = informed(fleet(&[(1.0, 1, 1)], &[0.7]), 50.0, 1);
     assert_meets(means(&fleet, "central", 1_000_000).mean_response_s, 1.0 / 0.3, "M/M/1");
 }
+
+/// Several gateways with old counts, where neither can matter: a server that all jobs go to refuses when it is full, whoever
+/// sent them (M/M/1/b); and a random choice looks at nothing (M/M/1 each).
+#[test]
+fn gateways_with_old_counts_are_no_matter_where_there_is_no_choice() {
+    let (rho, b) = (0.9_f64, 3);
+    let one = informed(fleet(&[(1.0, 1, 1)], &[rho]).buffer(b), 1.5, 3);
+    let blocked = (1.0 - rho) * rho.powi(3) / (1.0 - rho.powi(4));
+    for name in ["jsq", "random"] {
+        assert_meets(means(&one, name, 1_500_000).blocking_probability, blocked, &format!("M/M/1/3, {name}"));
+    }
+    let many = informed(fleet(&[(1.0, 1, 4)], &[2.8]), 1.5, 3);
+    assert_meets(means(&many, "random", 1_500_000).mean_response_s, 1.0 / 0.3, "M/M/1");
+}
+
+/// Counts that never arrive, at every gateway: to jfsq all servers are empty, and the fastest one gets all.
+#[test]
+fn gateways_that_never_hear_send_all_to_the_fastest() {
+    let fleet = informed(fleet(&[(2.0, 1, 1), (1.0, 1, 3)], &[1.2]), 1e8, 4);
+    assert_meets(means(&fleet, "jfsq", 1_500_000).mean_response_s, 1.0 / 0.8, "M/M/1 at the fast one");
+}

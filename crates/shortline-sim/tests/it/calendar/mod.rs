@@ -5,10 +5,12 @@
 
 mod arrivals;
 mod failures;
+mod fates;
 mod information;
 mod laws;
 mod markov;
 mod queues;
+mod reach;
 mod reproducible;
 mod sharing;
 mod traces;

@@ -60,7 +60,9 @@ const CURVES: [Curve; 6] = [
     Curve {
         title: "Blocked jobs.",
         axis: "blocked, % of the arrivals",
-        of: |policy| policy.means.as_ref()?.blocking_probability.filter(|blocked| blocked.ci95[1] > 0.0),
+        of: |policy| {
+            policy.means.as_ref()?.blocking_probability.filter(|blocked| blocked.mean > 0.0 || blocked.ci95[1] > 0.0)
+        },
         factor: 100.0,
         with_bound: false,
     },

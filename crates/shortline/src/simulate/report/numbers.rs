@@ -12,6 +12,7 @@ pub(super) use crate::number::plain;
 pub(super) fn estimate(estimate: Option<Estimate>, factor: f64, unit: &str) -> Markup {
     match estimate {
         None => html! { "–" },
+        Some(e) if !e.has_interval() => html! { data value=(e.mean) { (shown(&e, factor, unit)) } },
         Some(e) => {
             html! { data value=(e.mean) data-low=(e.ci95[0]) data-high=(e.ci95[1]) { (shown(&e, factor, unit)) } }
         }

@@ -96,7 +96,7 @@ fn response_bar(policy: &PolicyReport) -> Bar {
             name,
             first: service.mean,
             second: waiting.mean,
-            interval: Some(response.ci95),
+            interval: response.has_interval().then_some(response.ci95),
             bound: policy.bound.as_ref().map(|bound| bound.mean_response_s),
             text: shown(&response, 1.0, " s") + &state.map_or(String::new(), |state| format!(", {state}")),
             is_known: true,
@@ -154,9 +154,13 @@ fn shares(policy: &PolicyReport) -> Vec<Markup> {
     ]
 }
 
-/// Why there are no means, or no bound, in the words of the simulator.
+/// Why there are no means, no bound or no intervals, in the words of the simulator.
 pub(super) fn notes(report: &Report) -> Markup {
-    let lacking = |policy: &PolicyReport| if policy.means.is_some() { "no bound" } else { "no means" };
+    let lacking = |policy: &PolicyReport| match (&policy.means, &policy.bound) {
+        (None, _) => "no means",
+        (Some(_), None) => "no bound",
+        (Some(_), Some(_)) => "to know",
+    };
     html! {
         @if report.policies.iter().any(|policy| policy.why.is_some()) {
             ul {
@@ -217,7 +221,7 @@ fn job_type_bars<'a>(policy: &'a PolicyReport, means: &Means) -> (String, Bars<'
             Some(mean) => Bar {
                 name,
                 first: mean.mean,
-                interval: Some(mean.ci95),
+                interval: mean.has_interval().then_some(mean.ci95),
                 text: shown(&mean, 1.0, " s"),
                 is_known: true,
                 ..Bar::default()

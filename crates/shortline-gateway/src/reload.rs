@@ -1,0 +1,285 @@
+//! Exchanging the fleet under way: all of the new one, or nothing.
+//!
+//! Everything that can fail happens beside the running fleet: reading, checking, building the new dispatcher. Then, in
+//! one turn of the dispatcher's lock, the new fleet takes over: counts, lines, up and down by name. Requests at servers
+//! are not touched, whatever becomes of their servers: a job at a server that is no longer in the fleet runs on, and a
+//! server that comes back finds its count again. A removed server or job type is remembered, with all its counts, as
+//! long as a request holds it and for [`REMEMBERED`] beyond that.
+//!
+//! Two sources change the fleet. The *file* is read again by [`Gateway::reload`]. Single servers are put and deleted
+//! ([`Gateway::put_server`]) on top of it: those that the file does not name survive a reload, and what the file names is
+//! after a reload as the file says.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use shortline_core::policy::{PolicyError, PolicySpec};
+use shortline_core::{Fleet, LiveDispatcher};
+use tokio::time::Instant;
+
+use crate::dispatch::Delivery;
+use crate::epoch::{Addresses, Epoch, endpoints};
+use crate::fleet_server::Server;
+use crate::gateway::{Gateway, StartError};
+use crate::put_server::{PutServer, with_server, without_server};
+use crate::stats::JobTypeRecord;
+use crate::upstream::Endpoint;
+
+/// What is no longer in the fleet is remembered for at least this long.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// Reads the fleet file again; the error is for people, with the places of all faults.
+pub type ReadFleet = Arc<dyn Fn() -> Result<Arc<Fleet>, String> + Send + Sync>;
+
+/// Completes a fleet that is about to be served (shares for policy `split`, say); the error is for people.
+pub type CompleteFleet = Arc<dyn Fn(Arc<Fleet>) -> Result<Arc<Fleet>, String> + Send + Sync>;
+
+/// Why the fleet was not exchanged; the former one is in service as before.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The new fleet cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// There is nothing to read it from.
+    #[error("this gateway was started without a fleet file to read again")]
+    NoSource,
+    /// It cannot be served.
+    #[error(transparent)]
+    Unservable(#[from] StartError),
+    /// A server that is added does not fit the fleet.
+    #[error("server `{name}` {why}")]
+    Server {
+        /// Its name.
+        name: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// A server that is not in the fleet cannot be taken out of it.
+    #[error("the fleet has no server `{0}`")]
+    NoSuchServer(String),
+}
+
+impl From<PolicyError> for ReloadError {
+    fn from(error: PolicyError) -> Self {
+        Self::Unservable(error.into())
+    }
+}
+
+/// What an exchange did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct Reloaded {
+    /// Exchanges of the fleet since the start, this one included.
+    pub epoch: u64,
+    /// Servers in the fleet.
+    pub servers: usize,
+    /// Job types in the fleet.
+    pub job_types: usize,
+    /// Servers that are new.
+    pub servers_added: usize,
+    /// Servers that are gone.
+    pub servers_removed: usize,
+}
+
+/// Where fleets come from, and what is kept of former ones. Held locked during an exchange: they happen one by one.
+pub(crate) struct Source {
+    pub(crate) read: Option<ReadFleet>,
+    pub(crate) complete: Option<CompleteFleet>,
+    /// Whatever the file says.
+    pub(crate) policy: Option<PolicySpec>,
+    pub(crate) addresses: Addresses,
+    /// What paths in the fleet's settings are relative to.
+    pub(crate) folder: PathBuf,
+    /// Servers that were put, as far as the file does not name them.
+    put: BTreeMap<String, PutServer>,
+    servers: Remembered<Server>,
+    job_types: Remembered<JobTypeRecord>,
+}
+
+/// Things that are no longer in the fleet, by name, with the time of their removal.
+type Remembered<T> = HashMap<String, (Instant, Arc<T>)>;
+
+/// Counts of reloads, for `/metrics`.
+#[derive(Debug)]
+pub(crate) struct Reloads {
+    pub(crate) done: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    /// Whether the last reload succeeded.
+    pub(crate) valid: AtomicBool,
+}
+
+impl Default for Reloads {
+    fn default() -> Self {
+        Self { done: AtomicU64::new(0), failed: AtomicU64::new(0), valid: AtomicBool::new(true) }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("read", &self.read.is_some()).field("put", &self.put).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// Reads the fleet file again and serves what it says: everything of it, or, if something is wrong with it, nothing.
+    /// Requests under way are not touched. Servers that were put stay, unless the file names them.
+    ///
+    /// Blocks while it reads and builds: O(servers + job types + edges). The traffic waits for the last step only,
+    /// O(servers + waiting requests).
+    ///
+    /// # Errors
+    /// [`ReloadError`]; the former fleet is in service then. It is also counted and logged.
+    pub fn reload(&self) -> Result<Reloaded, ReloadError> {
+        let mut source = self.source();
+        let read = source.read.clone().ok_or(ReloadError::NoSource)?;
+        let result = read().map_err(ReloadError::Unreadable).and_then(|fleet| {
+            let mut put = source.put.clone();
+            put.retain(|name, _| fleet.find_server(name).is_none());
+            let whole = put.values().try_fold(fleet, |fleet, server| with_server(&fleet, server).map(Arc::new))?;
+            let reloaded = self.exchange(&mut source, whole)?;
+            source.put = put;
+            Ok(reloaded)
+        });
+        self.reloads.valid.store(result.is_ok(), Relaxed);
+        match &result {
+            Ok(reloaded) => {
+                self.reloads.done.fetch_add(1, Relaxed);
+                tracing::info!(
+                    epoch = reloaded.epoch,
+                    servers = reloaded.servers,
+                    job_types = reloaded.job_types,
+                    added = reloaded.servers_added,
+                    removed = reloaded.servers_removed,
+                    "the fleet was reloaded"
+                );
+            }
+            Err(error) => {
+                self.reloads.failed.fetch_add(1, Relaxed);
+                tracing::error!(%error, "the fleet was not reloaded; the former one stays in service");
+            }
+        }
+        result
+    }
+
+    /// Puts a server into the fleet, in place of one of the same name if there is one. Requests under way are not
+    /// touched, and counts are kept. It survives a reload unless the file names it.
+    ///
+    /// # Errors
+    /// [`ReloadError`] if it does not fit the fleet; nothing has changed then.
+    pub fn put_server(&self, server: PutServer) -> Result<Reloaded, ReloadError> {
+        let mut source = self.source();
+        let fleet = with_server(&self.fleet(), &server)?;
+        let reloaded = self.exchange(&mut source, Arc::new(fleet))?;
+        tracing::info!(server = server.name, epoch = reloaded.epoch, "a server was put into the fleet");
+        source.put.insert(server.name.clone(), server);
+        Ok(reloaded)
+    }
+
+    /// Takes a server out of the fleet. Requests under way at it run on. If the file names it, a reload brings it back.
+    ///
+    /// # Errors
+    /// [`ReloadError`] if there is none of this name, or none would be left.
+    pub fn delete_server(&self, name: &str) -> Result<Reloaded, ReloadError> {
+        let mut source = self.source();
+        let fleet = without_server(&self.fleet(), name)?;
+        let reloaded = self.exchange(&mut source, Arc::new(fleet))?;
+        tracing::info!(server = name, epoch = reloaded.epoch, "a server was taken out of the fleet");
+        source.put.remove(name);
+        Ok(reloaded)
+    }
+
+    fn source(&self) -> MutexGuard<'_, Source> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts `fleet` into service.
+    fn exchange(&self, source: &mut Source, fleet: Arc<Fleet>) -> Result<Reloaded, ReloadError> {
+        let fleet = match &source.complete {
+            Some(complete) => complete(fleet).map_err(ReloadError::Unreadable)?,
+            None => fleet,
+        };
+        let before = self.dispatch.epoch();
+        let next = source.epoch(fleet, Some(&before))?;
+        let prepared =
+            LiveDispatcher::<Delivery>::prepare(&before.fleet, Arc::clone(&next.epoch.fleet), next.epoch.policy)?;
+        // From here on nothing fails.
+        for (server, endpoint) in next.epoch.servers().iter().zip(&next.endpoints) {
+            server.move_to(endpoint);
+        }
+        let epoch = self.dispatch.take_over(prepared, &next.epoch);
+        next.epoch.servers().iter().for_each(|server| server.apply_health(&self.dispatch));
+        Ok(Reloaded { epoch, ..source.remember(&before, &next.epoch) })
+    }
+}
+
+/// An epoch that is not in service yet, and where its servers will be.
+#[derive(Debug)]
+pub(crate) struct Next {
+    pub(crate) epoch: Arc<Epoch>,
+    endpoints: Vec<Endpoint>,
+}
+
+impl Source {
+    pub(crate) fn new(
+        read: Option<ReadFleet>,
+        complete: Option<CompleteFleet>,
+        policy: Option<PolicySpec>,
+        addresses: Addresses,
+        folder: PathBuf,
+    ) -> Self {
+        let (put, servers, job_types) = Default::default();
+        Self { read, complete, policy, addresses, folder, put, servers, job_types }
+    }
+
+    /// The epoch of `fleet`, with the servers and job types of `before` and of earlier ones where names are the same.
+    ///
+    /// # Errors
+    /// [`StartError`] if a server cannot be reached.
+    pub(crate) fn epoch(&self, fleet: Arc<Fleet>, before: Option<&Epoch>) -> Result<Next, StartError> {
+        let policy = self.policy.or(fleet.settings().policy).unwrap_or(PolicySpec::Jfsq);
+        let endpoints = endpoints(&fleet, &self.addresses, &self.folder)?;
+        let server = |name: &str, endpoint: &Endpoint| {
+            let known = before.and_then(|before| Some(before.server(before.fleet.find_server(name)?)));
+            let known = known.or_else(|| Some(&self.servers.get(name)?.1));
+            known.map_or_else(|| Arc::new(Server::new(name, endpoint)), Arc::clone)
+        };
+        let job_type = |name: &str| {
+            let known = before.and_then(|before| Some(before.job_type(before.fleet.find_job_type(name)?)));
+            let known = known.or_else(|| Some(&self.job_types.get(name)?.1));
+            known.map_or_else(|| Arc::new(JobTypeRecord::new(name)), Arc::clone)
+        };
+        let epoch = Arc::new(Epoch::new(fleet, policy, &endpoints, server, job_type));
+        Ok(Next { epoch, endpoints })
+    }
+
+    /// Keeps what `after` no longer has, and forgets what was gone long ago.
+    fn remember(&mut self, before: &Epoch, after: &Epoch) -> Reloaded {
+        let now = Instant::now();
+        self.servers.retain(|name, (at, server)| {
+            after.fleet.find_server(name).is_none() && (Arc::strong_count(server) > 1 || *at + REMEMBERED > now)
+        });
+        self.job_types.retain(|name, (at, job_type)| {
+            after.fleet.find_job_type(name).is_none() && (Arc::strong_count(job_type) > 1 || *at + REMEMBERED > now)
+        });
+        let mut removed = 0;
+        for server in before.servers().iter().filter(|server| after.fleet.find_server(server.name()).is_none()) {
+            removed += 1;
+            server.leave();
+            self.servers.insert(server.name().to_owned(), (now, Arc::clone(server)));
+        }
+        let gone = |job_type: &&Arc<JobTypeRecord>| after.fleet.find_job_type(job_type.name()).is_none();
+        for job_type in before.job_types().iter().filter(gone) {
+            self.job_types.insert(job_type.name().to_owned(), (now, Arc::clone(job_type)));
+        }
+        Reloaded {
+            epoch: 0,
+            servers: after.fleet.server_count(),
+            job_types: after.fleet.job_type_count(),
+            servers_added: after.fleet.server_count() + removed - before.fleet.server_count(),
+            servers_removed: removed,
+        }
+    }
+}
