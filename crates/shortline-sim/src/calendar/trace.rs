@@ -63,18 +63,26 @@ impl Default for Fate {
 
 /// The fleet under the traffic of these jobs: each type's rate is its share of the `n - 1` gaps over their span (of jobs that
 /// all come at once, per second), its size the mean of its jobs' sizes; a job without one has the mean size of the file, and
-/// so has a type without jobs or work.
+/// so has a type without jobs. Sizes of a fleet are positive: of jobs without any work it is a millionth of the file's.
 ///
 /// # Errors
 /// [`SimulationError::Trace`] if they are no trace for the fleet.
 pub fn fleet_under(fleet: &Fleet, jobs: &[TraceJob]) -> Result<Fleet, SimulationError> {
     check(jobs, fleet.job_type_count())?;
-    let Traffic { counts, sizes } = Traffic::of(fleet, jobs);
+    let Traffic { counts, mut sizes } = Traffic::of(fleet, jobs);
+    let mut works = vec![false; sizes.len()];
+    jobs.iter().for_each(|job| works[job.job_type.index()] |= job.size().is_none_or(|size| size > 0.0));
+    for ((size, works), &count) in sizes.iter_mut().zip(works).zip(&counts) {
+        *size *= if count > 0.0 && !works { NO_WORK } else { 1.0 };
+    }
     let (n, span_s) = (jobs.len() as f64, span_s(jobs));
     let per_s = if span_s > 0.0 { (n - 1.0) / n / span_s } else { 1.0 };
     let rates = counts.iter().map(|count| count * per_s).collect();
     Ok(fleet.with_traffic(rates, sizes).expect("rates and sizes of a checked trace are finite"))
 }
+
+/// What stands for a size of 0, as a part of the file's: load and bounds are too high by no more than that.
+const NO_WORK: f64 = 1e-6;
 
 /// By job type: how many jobs, and their mean size, that of the file for a type without jobs or work.
 struct Traffic {

@@ -196,6 +196,15 @@ fn the_traffic_of_a_trace_is_what_it_brings() {
     assert_eq!(traffic, [(Some(0.375), 3.0), (Some(0.375), 3.0), (Some(0.0), 5.0)]);
 }
 
+#[test]
+fn jobs_without_work_bring_none() {
+    let fleet = fleet(&[(2.0, 1, 1)], &[1.0, 1.0]).sizes(&[1.0, 3.0]).build();
+    let job = |at_s: f64, l, size| TraceJob::new(at_s, JobTypeId::new(l), Some(size));
+    let under = fleet_under(&fleet, &[job(0.0, 0, 1.0), job(1.0, 1, 0.0), job(2.0, 1, 0.0)]).unwrap();
+    let work: Vec<f64> = under.job_types().map(|l| under.arrival_rate(l).unwrap() * under.size(l)).collect();
+    assert!((work[0] - 1.0 / 3.0).abs() < 1e-12 && work[1] < 1e-5, "{work:?}");
+}
+
 /// Sizes 1 and 100 in turn, one job a second and plenty of servers: nobody waits. The parts that the intervals are from are
 /// unequal (the last ones hold the long jobs), the figures are those of the whole path all the same. Nothing is random.
 #[test]
