@@ -4,15 +4,14 @@
 //! answer is watched by `response_body`. A request that goes elsewhere gets its new place first and gives the old one
 //! back then, so that it is never nowhere; what the old server said is passed on if there is no new place.
 
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header, request};
-use http_body::{Body, Frame};
-use http_body_util::BodyExt;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header, request};
+use http_body::Body;
 use hyper::body::Incoming;
 use shortline_core::JobTypeId;
 use shortline_core::live::ServerKey;
@@ -47,11 +46,34 @@ enum Attempt {
     Failed(Refusal, Option<Request<RequestBody>>),
 }
 
-/// What is needed to send a request again.
+/// A request as the client has sent it, but for its body.
 #[derive(Debug)]
-struct Spare {
-    head: request::Parts,
-    body: Arc<KeptBody>,
+pub(crate) struct Outgoing<'a> {
+    pub(crate) head: request::Parts,
+    /// Where it comes from.
+    pub(crate) peer: &'a HeaderValue,
+    /// The protocol that it asks for.
+    pub(crate) protocol: Option<&'a HeaderValue>,
+}
+
+impl Outgoing<'_> {
+    /// The request as this server expects it: HTTP/1.1, the target without scheme and host.
+    fn to(&self, server: &Server, body: RequestBody) -> Request<RequestBody> {
+        let mut request = Request::new(body);
+        let authority = self.head.uri.authority();
+        *request.method_mut() = self.head.method.clone();
+        *request.uri_mut() = match (authority, self.head.uri.path_and_query()) {
+            (None, _) => self.head.uri.clone(),
+            (Some(_), None) => Uri::from_static("/"),
+            (Some(_), Some(path)) => Uri::from(path.clone()),
+        };
+        *request.headers_mut() =
+            headers::for_server(&self.head.headers, self.peer, authority, server.upstream().authority());
+        if let Some(protocol) = self.protocol {
+            headers::ask_to_switch(request.headers_mut(), protocol);
+        }
+        request
+    }
 }
 
 /// Sends the request to the server where it has its place, or else to others, and waits for the head of an answer.
@@ -62,40 +84,37 @@ pub(crate) async fn forward(
     epoch: &Epoch,
     exchange: &mut Exchange,
     job_type: JobTypeId,
-    head: request::Parts,
+    outgoing: &Outgoing<'_>,
     mut body: RequestBody,
-    may_switch: bool,
 ) -> Result<(Response<Incoming>, Sender), Refusal> {
     let gateway = Arc::clone(&exchange.gateway);
     let settings = &epoch.fleet.settings().retry;
     gateway.retry_budget.deposit();
-    let method = head.method.clone();
+    let method = &outgoing.head.method;
     let has_others = settings.attempts > 1 && epoch.fleet.graph().degree(job_type.index()) > 1;
-    let spare = match has_others {
-        true => body.keep(settings.body_limit).map(|body| Spare { head: head.clone(), body }),
-        false => None,
-    };
+    let kept = if has_others { body.keep(settings.body_limit) } else { None };
     let deadline = Instant::now() + epoch.limits.first_byte;
     let mut tried: Vec<ServerKey> = Vec::new();
-    let mut request = Request::from_parts(head, body);
     loop {
         let Some(server) = exchange.server().cloned() else { return Err(Refusal::UpstreamError) };
+        let request = outgoing.to(&server, body);
+        let may_switch = outgoing.protocol.is_some();
         let mut attempt = send(&gateway, &epoch.limits, &server, request, deadline, may_switch).await;
-        let (cause, report) = judge(epoch, exchange, &mut attempt, &method).await;
+        let (cause, report) = judge(epoch, exchange, &mut attempt, method).await;
         if let Some(report) = report {
             exchange.report(report);
         }
-        let again = cause.filter(|cause| has_others && cause.is_safe_for(&method) && Instant::now() < deadline);
+        let again = cause.filter(|cause| has_others && cause.is_safe_for(method) && Instant::now() < deadline);
         if let Some(cause) = again
             && tried.len() + 1 < settings.attempts as usize
-            && let Some(next) = next_request(&mut attempt, spare.as_ref())
+            && let Some(again) = body_again(&mut attempt, kept.as_deref())
         {
             tried.extend(exchange.key());
             if move_on(exchange, settings, cause, &tried) {
                 if let Attempt::Answer(answer, sender) = attempt {
                     let_go(&gateway, answer, sender).await;
                 }
-                request = next;
+                body = again;
                 continue;
             }
         }
@@ -132,13 +151,12 @@ fn move_on(
     }
 }
 
-/// The request once more: the one that was not sent, or a copy.
-fn next_request(attempt: &mut Attempt, spare: Option<&Spare>) -> Option<Request<RequestBody>> {
+/// The body once more: the one that was not sent, or a copy.
+fn body_again(attempt: &mut Attempt, kept: Option<&KeptBody>) -> Option<RequestBody> {
     if let Attempt::Failed(_, unsent @ Some(_)) = attempt {
-        return unsent.take();
+        return unsent.take().map(Request::into_body);
     }
-    let spare = spare?;
-    Some(Request::from_parts(spare.head.clone(), RequestBody::of(spare.body.again()?)))
+    Some(RequestBody::of(kept?.again()?))
 }
 
 /// What this attempt is a cause for, and what it says of the server.
@@ -186,7 +204,7 @@ async fn says_model_lost(answer: &mut Response<Incoming>, sender: &mut Sender) -
     let mut text = Vec::new();
     let read = async {
         while text.len() <= model_lost::MOST_BYTES {
-            let Some(Ok(frame)) = body.frame().await else { return };
+            let Some(Ok(frame)) = poll_fn(|cx| sender.lease.poll_frame(body, cx)).await else { return };
             text.extend_from_slice(frame.data_ref().map_or(&[], Bytes::as_ref));
             sender.ahead.push_back(frame);
         }
@@ -197,13 +215,9 @@ async fn says_model_lost(answer: &mut Response<Incoming>, sender: &mut Sender) -
 }
 
 /// Lets go of an answer that nobody gets; its connection is kept if all of it is here.
-async fn let_go(gateway: &Gateway, mut answer: Response<Incoming>, sender: Sender) {
+async fn let_go(gateway: &Gateway, mut answer: Response<Incoming>, mut sender: Sender) {
     let body = answer.body_mut();
-    while let Poll::Ready(Some(Ok(_))) = std::future::poll_fn(|cx| {
-        Poll::Ready(Pin::new(&mut *body).poll_frame(cx) as Poll<Option<Result<Frame<Bytes>, _>>>)
-    })
-    .await
-    {}
+    while let Poll::Ready(Some(Ok(_))) = poll_fn(|cx| Poll::Ready(sender.lease.poll_frame(body, cx))).await {}
     if body.is_end_stream() && sender.upload.as_ref().is_none_or(|upload| upload.is_sent()) {
         gateway.give_back(sender.lease);
     }

@@ -4,17 +4,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
 use http_body::Body;
 use hyper::body::Incoming;
 use shortline_core::JobTypeId;
 use shortline_core::fleet::settings::JobTypeSource;
 
-use crate::attempts::forward;
+use crate::attempts::{Outgoing, forward};
 use crate::epoch::Epoch;
 use crate::errors::Refusal;
 use crate::exchange::Exchange;
-use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::headers;
 use crate::health::Report;
@@ -72,8 +71,8 @@ async fn answer(
     mut body: RequestBody,
     switch: Option<&Switch>,
 ) -> Result<(Response<Incoming>, Sender), Refusal> {
-    let (job_type, server) = match place(epoch, exchange, &mut head, &mut body).await {
-        Ok(placed) => placed,
+    let job_type = match place(epoch, exchange, &mut head, &mut body).await {
+        Ok(job_type) => job_type,
         Err(refusal) => {
             // A client that waits for "100 Continue" has sent nothing that would be in the way.
             if !head.headers.contains_key(header::EXPECT) {
@@ -82,11 +81,9 @@ async fn answer(
             return Err(refusal);
         }
     };
-    headers::to_server(&mut head.headers, peer, head.uri.authority(), server.upstream().authority());
-    if let Some(switch) = switch {
-        headers::ask_to_switch(&mut head.headers, &switch.protocol);
-    }
-    forward(epoch, exchange, job_type, to_origin_form(head), body, switch.is_some()).await
+    headers::trace(&mut head.headers);
+    let outgoing = Outgoing { head, peer, protocol: switch.map(|switch| &switch.protocol) };
+    forward(epoch, exchange, job_type, &outgoing, body).await
 }
 
 /// Finds the job type and a place at a server, waiting in line for it if need be.
@@ -95,7 +92,7 @@ async fn place(
     exchange: &mut Exchange,
     head: &mut request::Parts,
     body: &mut RequestBody,
-) -> Result<(JobTypeId, Arc<Server>), Refusal> {
+) -> Result<JobTypeId, Refusal> {
     headers::check(head, epoch.limits.client.head.lines)?;
     if head.method == Method::CONNECT {
         return Err(Refusal::Unsupported("CONNECT"));
@@ -123,18 +120,8 @@ async fn place(
             }
         }
     };
-    let server = Arc::clone(place.server());
     exchange.placed(place, reason);
-    Ok((job_type, server))
-}
-
-/// The request as a server expects it: HTTP/1.1, the target without scheme and host.
-fn to_origin_form(mut head: request::Parts) -> request::Parts {
-    if head.uri.authority().is_some() {
-        head.uri = head.uri.into_parts().path_and_query.map_or_else(|| Uri::from_static("/"), Uri::from);
-    }
-    head.version = Version::HTTP_11;
-    head
+    Ok(job_type)
 }
 
 /// The server's answer, for the client.
@@ -159,10 +146,11 @@ fn switch_over(
     epoch: &Epoch,
     mut exchange: Exchange,
     mut answer: Response<Incoming>,
-    sender: Sender,
+    mut sender: Sender,
     switch: Switch,
     link: &Link,
 ) -> Response<ResponseBody> {
+    sender.lease.run_by_itself();
     let server = hyper::upgrade::on(&mut answer);
     let (mut head, _) = answer.into_parts();
     let protocol = head.headers.get(header::UPGRADE).cloned().unwrap_or(switch.protocol);

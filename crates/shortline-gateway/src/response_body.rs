@@ -92,8 +92,12 @@ impl Streamed {
         sender: Sender,
         idle: Duration,
     ) -> Result<Self, Exchange> {
-        let Sender { lease, upload, ahead } = sender;
+        let Sender { mut lease, upload, ahead } = sender;
         exchange.passed_on(ahead.iter().filter_map(Frame::data_ref).map(Bytes::len).sum());
+        if upload.as_ref().is_some_and(|upload| !upload.is_sent()) {
+            // The client may take nothing of the answer before the server has all of the request.
+            lease.run_by_itself();
+        }
         let connection = Some(lease);
         let mut body =
             Self { ahead, incoming, exchange, connection, upload, idle, alarm: None, moved: true, broken: None };
@@ -119,15 +123,13 @@ impl Streamed {
         if let Some(broken) = self.broken.take() {
             return Poll::Ready(Some(Err(broken)));
         }
-        if self.connection.is_none() {
-            return Poll::Ready(None);
-        }
         let polled = self.poll_incoming(cx);
         one_turn_late(polled, &mut self.broken, cx)
     }
 
     fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        match Pin::new(&mut self.incoming).poll_frame(cx) {
+        let Some(lease) = &mut self.connection else { return Poll::Ready(None) };
+        match lease.poll_frame(&mut self.incoming, cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.moved = true;
                 self.exchange.passed_on(frame.data_ref().map_or(0, Bytes::len));

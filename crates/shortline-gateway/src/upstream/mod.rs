@@ -1,6 +1,6 @@
 //! A server at its address, and the open connections to it.
 //!
-//! HTTP/1.1: a small pool over `hyper::client::conn`, last in, first out, one task per connection and none per request.
+//! HTTP/1.1: a small pool over `hyper::client::conn`, last in, first out, without tasks ([`http1`]).
 //! HTTP/2: connections that requests share ([`http2`]). With TLS or without ([`tls`], [`stream`]).
 //!
 //! A [`Lease`] is a connection in use, or a part of a shared one. One of its own goes back to the pool when its answer was
@@ -8,6 +8,7 @@
 //! once that nobody waits any more. A request that meets a connection which the server has just closed, and of which no
 //! byte was sent, goes out again on another one; so does one of which the server says that it did nothing about it.
 
+mod http1;
 mod http2;
 pub(crate) mod names;
 mod stream;
@@ -15,19 +16,20 @@ mod tls;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri, Version, header};
+use http_body::{Body, Frame};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
 use shortline_core::fleet::settings::{Address, Protocol};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::AbortHandle;
 
 use crate::descriptors;
 use crate::errors::Refusal;
@@ -75,28 +77,13 @@ enum Target {
 #[derive(Default, Debug)]
 struct Pool {
     /// Of HTTP/1.1, those that nobody uses, the least recently used first.
-    idle: Vec<Connection>,
+    idle: Vec<http1::Connection>,
     /// Of them those that were not used since the last sweep: the shortest the list has been.
     unused: usize,
     /// Of HTTP/2, all.
     shared: Vec<http2::Shared>,
     /// The server has another address now: nothing is kept any more.
     retired: bool,
-}
-
-/// An open connection; dropping it closes it at once, whatever is under way.
-#[derive(Debug)]
-struct Connection {
-    sender: SendRequest<RequestBody>,
-    /// Where it leads.
-    peer: IpAddr,
-    task: AbortHandle,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 /// A connection in use.
@@ -110,7 +97,7 @@ pub(crate) struct Lease {
 enum Part {
     /// One of its own.
     Http1 {
-        connection: Connection,
+        connection: http1::Connection,
         /// Whether it has served requests before.
         reused: bool,
     },
@@ -136,7 +123,7 @@ pub(crate) enum Sent {
 
 /// A connection that has just been opened.
 enum Opened {
-    Http1(Connection),
+    Http1(http1::Connection),
     Http2(http2::Shared),
 }
 
@@ -286,8 +273,8 @@ impl Upstream {
         let closed = {
             let mut pool = self.lock();
             let unused = pool.unused.min(pool.idle.len());
-            let mut closed: Vec<Connection> = pool.idle.drain(..unused).collect();
-            closed.extend(pool.idle.extract_if(.., |connection| connection.sender.is_closed()));
+            let mut closed: Vec<_> = pool.idle.drain(..unused).collect();
+            closed.extend(pool.idle.extract_if(.., |connection| !connection.is_ready()));
             pool.unused = pool.idle.len();
             let shared: Vec<_> = pool.shared.extract_if(.., |shared| !shared.is_open() || shared.is_unused()).collect();
             (closed, shared)
@@ -298,18 +285,15 @@ impl Upstream {
     /// The most recently used connection that is ready, or a part of a shared one; closed ones on the way are thrown out.
     fn take_idle(&self) -> Option<Part> {
         let mut pool = self.lock();
-        let mut i = pool.idle.len();
-        while i > 0 {
-            i -= 1;
-            if pool.idle[i].sender.is_closed() {
-                drop(pool.idle.remove(i));
-            } else if pool.idle[i].sender.is_ready() {
-                let connection = pool.idle.remove(i);
-                pool.unused = pool.unused.min(pool.idle.len());
+        while let Some(mut connection) = pool.idle.pop() {
+            pool.unused = pool.unused.min(pool.idle.len());
+            drop(pool);
+            if connection.is_ready() {
                 return Some(Part::Http1 { connection, reused: true });
             }
+            drop(connection);
+            pool = self.lock();
         }
-        pool.unused = pool.unused.min(pool.idle.len());
         if pool.shared.is_empty() {
             return None;
         }
@@ -335,13 +319,7 @@ impl Upstream {
                 .map(Opened::Http2)
                 .map_err(io::Error::other);
         }
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        let task = tokio::spawn(async move {
-            if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "connection to a server failed");
-            }
-        });
-        Ok(Opened::Http1(Connection { sender, peer, task: task.abort_handle() }))
+        http1::Connection::open(stream, peer).await.map(Opened::Http1).map_err(io::Error::other)
     }
 
     /// The TLS handshake; and whether the server has chosen HTTP/2.
@@ -378,9 +356,7 @@ impl Lease {
     /// Keeps the connection for the next request; for one whose answer was read to the end.
     pub(crate) fn give_back(self) {
         let Self { upstream, part } = self;
-        if let Part::Http1 { connection, .. } = part
-            && !connection.sender.is_closed()
-        {
+        if let Part::Http1 { connection, .. } = part {
             let mut pool = upstream.lock();
             if !pool.retired {
                 pool.idle.push(connection);
@@ -391,7 +367,7 @@ impl Lease {
     /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> Sent {
         match &mut self.part {
-            Part::Http1 { connection, reused } => match connection.sender.try_send_request(request).await {
+            Part::Http1 { connection, reused } => match connection.send(request).await {
                 Ok(response) => Sent::Answer(response),
                 Err(mut error) => match error.take_message() {
                     Some(request) if *reused => Sent::Stale(request),
@@ -416,6 +392,25 @@ impl Lease {
                     }
                 }
             }
+        }
+    }
+
+    /// The next piece of the answer.
+    pub(crate) fn poll_frame(
+        &mut self,
+        answer: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        match &mut self.part {
+            Part::Http1 { connection, .. } => connection.poll_frame(answer, cx),
+            Part::Http2 { .. } => Pin::new(answer).poll_frame(cx),
+        }
+    }
+
+    /// From now on the connection moves whether or not somebody waits for an answer.
+    pub(crate) fn run_by_itself(&mut self) {
+        if let Part::Http1 { connection, .. } = &mut self.part {
+            connection.run_by_itself();
         }
     }
 
