@@ -34,7 +34,6 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Most lines that a request gets on its way.
 const MOST_ADDED: usize = 8;
@@ -72,19 +71,19 @@ pub(crate) fn is_plainly_framed(headers: &HeaderMap) -> bool {
         && lines.next().is_none()
 }
 
-/// Makes sure that a request has one valid `traceparent`, and a `tracestate` only with it.
-pub(crate) fn trace(headers: &mut HeaderMap) {
+/// A new `traceparent`, if a request does not have one that is valid.
+pub(crate) fn new_trace(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut traces = headers.get_all(TRACEPARENT).iter();
-    if !(traces.next().is_some_and(|trace| is_traceparent(trace.as_bytes())) && traces.next().is_none()) {
-        headers.insert(TRACEPARENT, traceparent());
-        headers.remove(TRACESTATE);
-    }
+    let is_good = traces.next().is_some_and(|trace| is_traceparent(trace.as_bytes())) && traces.next().is_none();
+    (!is_good).then(traceparent)
 }
 
-/// A request's headers for a server. `authority` is the one in the request's URI (HTTP/2, absolute form).
+/// A request's headers for a server. `trace` takes the place of the client's; `authority` is the one in the request's URI
+/// (HTTP/2, absolute form).
 pub(crate) fn for_server(
     headers: &HeaderMap,
     peer: &HeaderValue,
+    trace: Option<&HeaderValue>,
     authority: Option<&Authority>,
     server: &HeaderValue,
 ) -> HeaderMap {
@@ -102,6 +101,7 @@ pub(crate) fn for_server(
             "x-forwarded-for" => forwarded_for.push(value),
             _ if is_hop_by_hop(name) || listed.contains(name) => {}
             "content-length" if is_coded => {}
+            "traceparent" | "tracestate" if trace.is_some() => {}
             "via" => via.push(value),
             known => {
                 has_host |= known == "x-forwarded-host";
@@ -109,6 +109,9 @@ pub(crate) fn for_server(
                 sent.append(name.clone(), value.clone());
             }
         }
+    }
+    if let Some(trace) = trace {
+        sent.insert(TRACEPARENT, trace.clone());
     }
     if accepts_trailers(headers) {
         sent.insert(TE, HeaderValue::from_static("trailers"));
@@ -243,9 +246,8 @@ mod tests {
     }
 
     fn sent(lines: &[(&'static str, &str)]) -> HeaderMap {
-        let mut headers = map(lines);
-        trace(&mut headers);
-        for_server(&headers, &HeaderValue::from_static("10.1.1.1"), None, &HeaderValue::from_static("gpu:8000"))
+        let (headers, value) = (map(lines), HeaderValue::from_static);
+        for_server(&headers, &value("10.1.1.1"), new_trace(&headers).as_ref(), None, &value("gpu:8000"))
     }
 
     #[test]
@@ -350,7 +352,7 @@ mod tests {
         let headers = map(&[("host", "a")]);
         let authority = "b:81".parse().unwrap();
         let value = HeaderValue::from_static;
-        let headers = for_server(&headers, &value("::1"), Some(&authority), &value("gpu"));
+        let headers = for_server(&headers, &value("::1"), None, Some(&authority), &value("gpu"));
         assert_eq!(headers["host"], "b:81");
     }
 

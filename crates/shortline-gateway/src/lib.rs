@@ -31,10 +31,12 @@
 //! it, it costs one comparison.
 
 mod admin;
+mod alarm;
 mod attempts;
 mod breaker;
 mod checks;
 mod client_stream;
+mod cut_off;
 mod dashboard;
 mod descriptors;
 mod dispatch;

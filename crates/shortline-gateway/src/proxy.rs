@@ -1,6 +1,7 @@
 //! The path of a request: job type, server, forward, answer.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -45,17 +46,21 @@ pub(crate) async fn handle(
         return Ok(list(exchange, models));
     }
     let switch = Switch::asked_for(&mut head, body.is_end_stream());
-    let mut end = gateway.cut_off.1.clone();
-    let answered = tokio::select! {
-        biased;
-        answered = answer(&epoch, &mut exchange, &peer, head, RequestBody::new(body), switch.as_ref()) => answered,
-        () = end.ending() => Err(Refusal::CutOff),
+    let is_http2 = head.version == Version::HTTP_2;
+    let answered = {
+        let answer = pin!(answer(&epoch, &mut exchange, &peer, &mut head, RequestBody::new(body), switch.as_ref()));
+        let mut answer = pin!(gateway.cut_off.unless_ordered(answer));
+        match is_http2 {
+            // A request over HTTP/2 has a task of its own.
+            true => gateway.cut_off.wakes(&mut answer).await,
+            false => answer.await,
+        }
     };
     let response = match (answered, switch) {
         (Ok((answer, sender)), Some(switch)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
             switch_over(&epoch, exchange, answer, sender, switch, &link)
         }
-        (Ok((answer, sender)), _) => pass_on(&epoch, exchange, answer, sender).await,
+        (Ok((answer, sender)), _) => pass_on(&epoch, exchange, answer, sender),
         (Err(refusal), _) => refuse(&epoch, exchange, &refusal),
     };
     link.answer(response.status());
@@ -67,22 +72,22 @@ async fn answer(
     epoch: &Arc<Epoch>,
     exchange: &mut Exchange,
     peer: &HeaderValue,
-    mut head: request::Parts,
+    head: &mut request::Parts,
     mut body: RequestBody,
     switch: Option<&Switch>,
 ) -> Result<(Response<Incoming>, Sender), Refusal> {
-    let job_type = match place(epoch, exchange, &mut head, &mut body).await {
+    let job_type = match place(epoch, exchange, head, &mut body).await {
         Ok(job_type) => job_type,
         Err(refusal) => {
             // A client that waits for "100 Continue" has sent nothing that would be in the way.
             if !head.headers.contains_key(header::EXPECT) {
-                body.discard().await;
+                Box::pin(body.discard()).await;
             }
             return Err(refusal);
         }
     };
-    headers::trace(&mut head.headers);
-    let outgoing = Outgoing { head, peer, protocol: switch.map(|switch| &switch.protocol) };
+    let trace = headers::new_trace(&head.headers);
+    let outgoing = Outgoing { head, peer, trace, protocol: switch.map(|switch| &switch.protocol) };
     forward(epoch, exchange, job_type, &outgoing, body).await
 }
 
@@ -107,7 +112,7 @@ async fn place(
     let (place, reason) = loop {
         match exchange.gateway.dispatch.route(epoch, job_type) {
             Route::Placed(place, reason) => break (place, reason),
-            Route::InLine(line) => match line.place(&epoch.limits).await {
+            Route::InLine(line) => match Box::pin(line.place(&epoch.limits)).await {
                 Waited::Placed(place) => break (place, Reason::Waited),
                 Waited::TooLong => return Err(Refusal::QueueTimeout),
                 Waited::NoServerUp => return Err(Refusal::NoServerUp),
@@ -125,7 +130,7 @@ async fn place(
 }
 
 /// The server's answer, for the client.
-async fn pass_on(
+fn pass_on(
     epoch: &Epoch,
     mut exchange: Exchange,
     answer: Response<Incoming>,
@@ -135,9 +140,9 @@ async fn pass_on(
     head.version = Version::HTTP_11;
     headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
     exchange.answered(head.status);
-    match Streamed::begin(exchange, incoming, sender, epoch.limits.idle).await {
+    match Streamed::begin(exchange, incoming, sender, epoch.limits.idle) {
         Ok(body) => Response::from_parts(head, ResponseBody::Streamed(body)),
-        Err(exchange) => refuse(epoch, exchange, &Refusal::UpstreamError),
+        Err(exchange) => refuse(epoch, *exchange, &Refusal::UpstreamError),
     }
 }
 

@@ -25,12 +25,13 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::stream::ServerStream;
+use crate::alarm::Alarm;
 use crate::request_body::RequestBody;
 
 /// An open connection; dropping it closes it at once, whatever is under way.
@@ -39,6 +40,8 @@ pub(super) struct Connection {
     /// Where it leads.
     peer: IpAddr,
     driver: Driver,
+    /// For the head of an answer.
+    alarm: Alarm,
 }
 
 /// What makes a connection move.
@@ -71,12 +74,18 @@ impl Connection {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let gate = Arc::<Gate>::default();
         let waker = Waker::from(Arc::clone(&gate));
-        Ok(Self { sender, peer, driver: Driver::Here(Box::pin(connection.with_upgrades()), gate, waker) })
+        let driver = Driver::Here(Box::pin(connection.with_upgrades()), gate, waker);
+        Ok(Self { sender, peer, driver, alarm: Alarm::default() })
     }
 
     /// Where it leads.
     pub(super) fn peer(&self) -> IpAddr {
         self.peer
+    }
+
+    /// Whether it takes a request, as far as it is known: it may have been closed meanwhile.
+    pub(super) fn seems_ready(&self) -> bool {
+        self.sender.is_ready()
     }
 
     /// Whether it is open and takes a request. The task that was waiting for it is forgotten.
@@ -85,13 +94,30 @@ impl Connection {
         looked == Poll::Ready(true)
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends the request and waits for the head of the answer, at most until the deadline: `None`. A request of which
+    /// nothing was sent is put back.
+    ///
+    /// # Panics
+    /// If there is no request.
     pub(super) async fn send(
         &mut self,
-        request: Request<RequestBody>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
-        let mut answer = pin!(self.sender.try_send_request(request));
-        std::future::poll_fn(|cx| self.driver.then(cx, |cx| answer.as_mut().poll(cx))).await
+        request: &mut Option<Request<RequestBody>>,
+        deadline: Option<Instant>,
+    ) -> Option<hyper::Result<Response<Incoming>>> {
+        let Self { sender, driver, alarm, .. } = self;
+        // Before the request, which wakes who drives the connection.
+        driver.close().await;
+        let mut answer = pin!(sender.try_send_request(request.take().expect("a request")));
+        let answer = std::future::poll_fn(|cx| match (driver.then(cx, |cx| answer.as_mut().poll(cx)), deadline) {
+            (Poll::Ready(answer), _) => Poll::Ready(Some(answer)),
+            (Poll::Pending, Some(deadline)) => alarm.poll(deadline, cx).map(|()| None),
+            (Poll::Pending, None) => Poll::Pending,
+        })
+        .await?;
+        Some(answer.map_err(|mut error| {
+            *request = error.take_message();
+            error.into_error()
+        }))
     }
 
     /// The next piece of the answer.
@@ -120,6 +146,17 @@ impl Connection {
 }
 
 impl Driver {
+    /// This task is going to move the connection.
+    async fn close(&mut self) {
+        if let Self::Here(_, gate, _) = self {
+            std::future::poll_fn(|cx| {
+                gate.close(cx.waker());
+                Poll::Ready(())
+            })
+            .await;
+        }
+    }
+
     /// Moves the connection as far as it goes, then looks with `look` at what that has brought. To be called again when
     /// it has brought something.
     fn then<T>(&mut self, cx: &mut Context<'_>, look: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {

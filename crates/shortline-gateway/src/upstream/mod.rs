@@ -30,6 +30,7 @@ use hyper::body::Incoming;
 use shortline_core::fleet::settings::{Address, Protocol};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use crate::descriptors;
 use crate::errors::Refusal;
@@ -114,9 +115,8 @@ enum Part {
 pub(crate) enum Sent {
     /// The server answers.
     Answer(Response<Incoming>),
-    /// The connection was already closed and nothing was sent, or the server did nothing about it; here is the request
-    /// again.
-    Stale(Request<RequestBody>),
+    /// The connection was already closed and nothing was sent, or the server did nothing about it.
+    Stale,
     /// It failed.
     Failed,
 }
@@ -182,9 +182,10 @@ impl Upstream {
         &self.name
     }
 
-    /// An open connection that nobody uses, or a part of one that others use.
-    pub(crate) fn idle(self: &Arc<Self>) -> Option<Lease> {
-        self.take_idle().map(|part| Lease { upstream: Arc::clone(self), part })
+    /// An open connection that nobody uses, or a part of one that others use. Unless `checked`, a server may have closed
+    /// it meanwhile, which the request is going to learn.
+    pub(crate) fn idle(self: &Arc<Self>, checked: bool) -> Option<Lease> {
+        self.take_idle(checked).map(|part| Lease { upstream: Arc::clone(self), part })
     }
 
     /// A new connection, or a part of one that another request has opened meanwhile; `socket` is held as long as it is
@@ -204,7 +205,7 @@ impl Upstream {
                 true => Some(self.opening.lock().await),
                 false => None,
             };
-            match self.shares.load(Relaxed).then(|| self.take_idle()).flatten() {
+            match self.shares.load(Relaxed).then(|| self.take_idle(true)).flatten() {
                 Some(part) => Ok(part),
                 None => self.open(socket).await.map(|opened| self.part_of(opened)),
             }
@@ -283,12 +284,12 @@ impl Upstream {
     }
 
     /// The most recently used connection that is ready, or a part of a shared one; closed ones on the way are thrown out.
-    fn take_idle(&self) -> Option<Part> {
+    fn take_idle(&self, checked: bool) -> Option<Part> {
         let mut pool = self.lock();
         while let Some(mut connection) = pool.idle.pop() {
             pool.unused = pool.unused.min(pool.idle.len());
             drop(pool);
-            if connection.is_ready() {
+            if if checked { connection.is_ready() } else { connection.seems_ready() } {
                 return Some(Part::Http1 { connection, reused: true });
             }
             drop(connection);
@@ -364,32 +365,27 @@ impl Lease {
         }
     }
 
-    /// Sends a request and waits for the head of the answer.
-    pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> Sent {
+    /// Sends the request and waits for the head of the answer, at most until the deadline: `None`. The request is put back
+    /// if nothing of it was sent, or the server did nothing about it.
+    ///
+    /// # Panics
+    /// If there is no request.
+    pub(crate) async fn send(
+        &mut self,
+        request: &mut Option<Request<RequestBody>>,
+        deadline: Option<Instant>,
+    ) -> Option<Sent> {
         match &mut self.part {
-            Part::Http1 { connection, reused } => match connection.send(request).await {
+            Part::Http1 { connection, reused } => Some(match connection.send(request, deadline).await? {
                 Ok(response) => Sent::Answer(response),
-                Err(mut error) => match error.take_message() {
-                    Some(request) if *reused => Sent::Stale(request),
-                    _ => failed(&error.into_error()),
-                },
-            },
+                Err(_) if request.is_some() && *reused => Sent::Stale,
+                Err(error) => failed(&error),
+            }),
             Part::Http2 { stream, abandon } => {
-                let (request, again) = for_http2(request, stream.scheme(), abandon);
-                match stream.sender.try_send_request(request).await {
-                    Ok(response) => Sent::Answer(response),
-                    Err(mut error) => {
-                        let unsent = error.take_message();
-                        let error = error.into_error();
-                        if http2::is_going_away(&error) {
-                            stream.leave();
-                        }
-                        match (unsent, again) {
-                            (Some(request), _) => Sent::Stale(to_http1(request)),
-                            (None, Some(request)) if http2::is_unprocessed(&error) => Sent::Stale(request),
-                            _ => failed(&error),
-                        }
-                    }
+                let sent = Box::pin(send_http2(stream, abandon, request));
+                match deadline {
+                    Some(deadline) => tokio::time::timeout_at(deadline, sent).await.ok(),
+                    None => Some(sent.await),
                 }
             }
         }
@@ -417,6 +413,26 @@ impl Lease {
     /// Whether other requests share the connection: then the protocol on it cannot be switched.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.part, Part::Http2 { .. })
+    }
+}
+
+async fn send_http2(
+    stream: &mut http2::Stream,
+    abandon: &mut Option<Abandon>,
+    request: &mut Option<Request<RequestBody>>,
+) -> Sent {
+    let (sent, again) = for_http2(request.take().expect("a request"), stream.scheme(), abandon);
+    match stream.sender.try_send_request(sent).await {
+        Ok(response) => Sent::Answer(response),
+        Err(mut error) => {
+            let unsent = error.take_message();
+            let error = error.into_error();
+            if http2::is_going_away(&error) {
+                stream.leave();
+            }
+            *request = unsent.map(to_http1).or_else(|| again.filter(|_| http2::is_unprocessed(&error)));
+            if request.is_some() { Sent::Stale } else { failed(&error) }
+        }
     }
 }
 
