@@ -49,7 +49,7 @@ pub(crate) struct Outgoing<'a> {
     /// Where it comes from.
     pub(crate) peer: &'a HeaderValue,
     /// What `traceparent` says, if the client does not.
-    pub(crate) trace: Option<HeaderValue>,
+    pub(crate) trace: Option<headers::Trace>,
     /// The protocol that it asks for.
     pub(crate) protocol: Option<&'a HeaderValue>,
 }
@@ -92,7 +92,8 @@ pub(crate) async fn forward(
     gateway.retry_budget.deposit();
     let method = &outgoing.head.method;
     let has_others = settings.attempts > 1 && epoch.fleet.graph().degree(job_type.index()) > 1;
-    let kept = if has_others { body.keep(settings.body_limit) } else { None };
+    let is_empty = body.is_end_stream();
+    let kept = if has_others && !is_empty { body.keep(settings.body_limit) } else { None };
     let deadline = Instant::now() + epoch.limits.first_byte;
     let mut tried: Vec<ServerKey> = Vec::new();
     loop {
@@ -107,7 +108,7 @@ pub(crate) async fn forward(
         let again = cause.filter(|cause| has_others && cause.is_safe_for(method) && Instant::now() < deadline);
         if let Some(cause) = again
             && tried.len() + 1 < settings.attempts as usize
-            && let Some(again) = body_again(request, kept.as_deref())
+            && let Some(again) = body_again(request, kept.as_deref(), is_empty)
         {
             tried.extend(exchange.key());
             if move_on(exchange, settings, cause, &tried) {
@@ -149,9 +150,10 @@ fn move_on(
 }
 
 /// The body once more: the one that was not sent, or a copy.
-fn body_again(unsent: Option<Request<RequestBody>>, kept: Option<&KeptBody>) -> Option<RequestBody> {
+fn body_again(unsent: Option<Request<RequestBody>>, kept: Option<&KeptBody>, is_empty: bool) -> Option<RequestBody> {
     match unsent {
         Some(request) => Some(request.into_body()),
+        None if is_empty => Some(RequestBody::of([])),
         None => Some(RequestBody::of(kept?.again()?)),
     }
 }

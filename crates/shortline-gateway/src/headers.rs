@@ -71,8 +71,11 @@ pub(crate) fn is_plainly_framed(headers: &HeaderMap) -> bool {
         && lines.next().is_none()
 }
 
+/// The text of a `traceparent`.
+pub(crate) type Trace = [u8; 55];
+
 /// A new `traceparent`, if a request does not have one that is valid.
-pub(crate) fn new_trace(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(crate) fn new_trace(headers: &HeaderMap) -> Option<Trace> {
     let mut traces = headers.get_all(TRACEPARENT).iter();
     let is_good = traces.next().is_some_and(|trace| is_traceparent(trace.as_bytes())) && traces.next().is_none();
     (!is_good).then(traceparent)
@@ -83,7 +86,7 @@ pub(crate) fn new_trace(headers: &HeaderMap) -> Option<HeaderValue> {
 pub(crate) fn for_server(
     headers: &HeaderMap,
     peer: &HeaderValue,
-    trace: Option<&HeaderValue>,
+    trace: Option<&Trace>,
     authority: Option<&Authority>,
     server: &HeaderValue,
 ) -> HeaderMap {
@@ -111,7 +114,8 @@ pub(crate) fn for_server(
         }
     }
     if let Some(trace) = trace {
-        sent.insert(TRACEPARENT, trace.clone());
+        let trace = HeaderValue::from_bytes(trace).expect("hexadecimal digits and dashes are a header value");
+        sent.insert(TRACEPARENT, trace);
     }
     if accepts_trailers(headers) {
         sent.insert(TE, HeaderValue::from_static("trailers"));
@@ -216,8 +220,18 @@ fn is_traceparent(text: &[u8]) -> bool {
         && (more.is_empty() || (version != b"00" && more[0] == b'-'))
 }
 
+/// Every byte in hexadecimal.
+const HEX: [[u8; 2]; 256] = {
+    let (digits, mut hex, mut byte) = (*b"0123456789abcdef", [[0; 2]; 256], 0);
+    while byte < 256 {
+        hex[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    hex
+};
+
 /// A new `traceparent`: version 00, random trace and parent ids, sampled.
-fn traceparent() -> HeaderValue {
+fn traceparent() -> Trace {
     thread_local! {
         // Ids need to differ, not to be secret: seeded once a thread from the system's entropy.
         static IDS: RefCell<Generator> = RefCell::new(Generator::seed_from_u64(RandomState::new().build_hasher().finish()));
@@ -226,11 +240,11 @@ fn traceparent() -> HeaderValue {
     let mut text = *b"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01";
     // All-zero ids are invalid.
     for (at, id) in [(3, high), (19, low.max(1)), (36, parent.max(1))] {
-        for (i, digit) in text[at..at + 16].iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[(id >> (60 - 4 * i) & 15) as usize];
+        for (digits, byte) in text[at..at + 16].chunks_exact_mut(2).zip(id.to_be_bytes()) {
+            digits.copy_from_slice(&HEX[usize::from(byte)]);
         }
     }
-    HeaderValue::from_bytes(&text).expect("hexadecimal digits and dashes are a header value")
+    text
 }
 
 #[cfg(test)]
@@ -360,7 +374,7 @@ mod tests {
     fn a_new_traceparent_is_valid_and_differs_from_the_last() {
         let (a, b) = (traceparent(), traceparent());
         assert_ne!(a, b);
-        let parts: Vec<&str> = a.to_str().unwrap().split('-').collect();
+        let parts: Vec<&str> = std::str::from_utf8(&a).unwrap().split('-').collect();
         assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [2, 32, 16, 2]);
         assert!(parts.iter().all(|p| p.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase())));
     }

@@ -85,6 +85,7 @@ mod testing;
 pub mod trace;
 mod tunnel;
 mod upstream;
+mod write_together;
 
 pub use descriptors::raise_descriptor_limit;
 pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};
