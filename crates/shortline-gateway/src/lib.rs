@@ -31,10 +31,12 @@
 //! it, it costs one comparison.
 
 mod admin;
+mod alarm;
 mod attempts;
 mod breaker;
 mod checks;
 mod client_stream;
+mod cut_off;
 mod dashboard;
 mod descriptors;
 mod dispatch;
@@ -83,6 +85,7 @@ mod testing;
 pub mod trace;
 mod tunnel;
 mod upstream;
+mod write_together;
 
 pub use descriptors::raise_descriptor_limit;
 pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
@@ -28,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::admin::Admin;
+use crate::alarm::ConnectionTimer;
 use crate::checks::keep_checking;
 use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
@@ -81,8 +82,7 @@ impl Gateway {
         checks.spawn(keep_checking(Arc::clone(&self)));
         checks.spawn(Arc::clone(&self).follow_names());
 
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new());
+        let builder = auto::Builder::new(TokioExecutor::new());
         let graceful = GracefulShutdown::new();
         let mut clients = Listener::new(listener);
         let mut connections = JoinSet::new();
@@ -121,7 +121,7 @@ impl Gateway {
                 () = shutdown.ending() => false,
             };
             if !in_time {
-                self.cut_off.0.end();
+                self.cut_off.order();
                 // Who is slower than this is cut off without a word.
                 let _: Result<(), _> = tokio::time::timeout(LAST_WORDS, drained).await;
             }
@@ -159,14 +159,14 @@ impl Gateway {
         let service = service_fn(|request| proxy::handle(Arc::clone(&self), Arc::clone(&link), peer.clone(), request));
         let limits = self.dispatch.epoch().limits.client;
         // An idle connection has this long until the next request; how long its head may take, the stream sees to.
-        builder.http1().header_read_timeout(limits.idle.max(limits.header));
+        builder.http1().timer(ConnectionTimer::default()).header_read_timeout(limits.idle.max(limits.header));
         builder.http2().max_header_list_size(u32::try_from(limits.head.bytes).unwrap_or(u32::MAX));
         if limits.head.lines > HYPER_HEADERS {
             builder.http1().max_headers(limits.head.lines);
         }
         let stream = TokioIo::new(ClientStream::new(stream, Arc::clone(&link), limits));
-        let connection = builder.serve_connection_with_upgrades(stream, service);
-        if let Err(error) = watcher.watch(connection).await {
+        let connection = watcher.watch(builder.serve_connection_with_upgrades(stream, service));
+        if let Err(error) = self.cut_off.wakes(connection).await {
             tracing::debug!(error, "connection to a client failed");
         }
         if let Some(tunnel) = link.take_tunnel() {

@@ -23,6 +23,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use crate::link::Link;
+use crate::write_together;
 use framing::{Fault, Framing, HeadLimits, Step};
 
 /// How long a client may go on sending after an early answer.
@@ -250,7 +251,7 @@ impl AsyncWrite for ClientStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let write = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let write = write_together::poll_write(&mut self.stream, cx, bufs);
         self.in_time(write, cx)
     }
 
