@@ -25,6 +25,7 @@ use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::headers;
 use crate::health::Report;
+use crate::hints::HintSender;
 use crate::kept_body::KeptBody;
 use crate::model_lost;
 use crate::request_body::{Late, Progress, RequestBody};
@@ -80,7 +81,8 @@ pub(crate) async fn forward(
     let mut request = Request::from_parts(head, body);
     loop {
         let Some(server) = exchange.server().cloned() else { return Err(Refusal::UpstreamError) };
-        let mut attempt = send(&gateway, &epoch.limits, &server, request, deadline, may_switch).await;
+        let hints = exchange.hints();
+        let mut attempt = send(&gateway, &epoch.limits, &server, request, hints, deadline, may_switch).await;
         let (cause, report) = judge(epoch, exchange, &mut attempt, &method).await;
         if let Some(report) = report {
             exchange.report(report);
@@ -215,6 +217,7 @@ async fn send(
     limits: &Limits,
     server: &Server,
     mut request: Request<RequestBody>,
+    hints: Option<&HintSender>,
     deadline: Instant,
     may_switch: bool,
 ) -> Attempt {
@@ -227,7 +230,7 @@ async fn send(
         if may_switch && lease.is_shared() {
             return Attempt::Failed(Refusal::Unsupported("a switch of protocols with a server over HTTP/2"), None);
         }
-        let refusal = match in_time(lease.send(request), upload.as_deref(), limits, deadline).await {
+        let refusal = match in_time(lease.send(request, hints), upload.as_deref(), limits, deadline).await {
             Ok(Sent::Answer(answer))
                 if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !may_switch
                     || !headers::is_plainly_framed(answer.headers()) =>

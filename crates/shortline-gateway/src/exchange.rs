@@ -16,6 +16,7 @@ use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::grpc;
 use crate::health::Report;
+use crate::hints::HintSender;
 use crate::in_flight::{InFlight, Reason};
 use crate::outcome::Outcome;
 use crate::stats::JobTypeRecord;
@@ -34,6 +35,8 @@ pub(crate) struct Exchange {
     status: Option<StatusCode>,
     /// Whether the client speaks gRPC.
     grpc: bool,
+    /// Where interim answers go, if the client takes them.
+    hints: Option<HintSender>,
     bytes: u64,
     /// Bytes from the client, of a tunnel.
     received: Option<u64>,
@@ -59,6 +62,7 @@ impl Exchange {
             place: None,
             status: None,
             grpc: grpc::is_spoken(head),
+            hints: None,
             bytes: 0,
             received: None,
             outcome: Outcome::ClientAbort,
@@ -139,6 +143,15 @@ impl Exchange {
     /// So many bytes of a tunnel came from the client.
     pub(crate) fn received(&mut self, bytes: u64) {
         self.received = Some(bytes);
+    }
+
+    /// The client takes interim answers there.
+    pub(crate) fn set_hints(&mut self, hints: HintSender) {
+        self.hints = Some(hints);
+    }
+
+    pub(crate) fn hints(&self) -> Option<&HintSender> {
+        self.hints.as_ref()
     }
 
     pub(crate) fn is_grpc(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request};
@@ -18,6 +19,7 @@ use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::headers;
 use crate::health::Report;
+use crate::hints::Hints;
 use crate::in_flight::{Reason, Route, Waited};
 use crate::job_type::Named;
 use crate::link::Link;
@@ -46,12 +48,17 @@ pub(crate) async fn handle(
         return Ok(list(exchange, models));
     }
     let switch = Switch::asked_for(&mut head, body.is_end_stream());
+    if head.version == Version::HTTP_11 {
+        let hints = std::future::poll_fn(|cx| Poll::Ready(Hints::begin(&link, cx.waker())));
+        exchange.set_hints(hints.await);
+    }
     let mut end = gateway.cut_off.1.clone();
     let answered = tokio::select! {
         biased;
         answered = answer(&epoch, &mut exchange, &peer, head, RequestBody::new(body), switch.as_ref()) => answered,
         () = end.ending() => Err(Refusal::CutOff),
     };
+    link.hints.end();
     let response = match (answered, switch) {
         (Ok((answer, sender)), Some(switch)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
             switch_over(&epoch, exchange, answer, sender, switch, &link)

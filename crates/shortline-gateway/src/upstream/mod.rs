@@ -9,6 +9,7 @@
 //! byte was sent, goes out again on another one; so does one of which the server says that it did nothing about it.
 
 mod http2;
+mod interim;
 pub(crate) mod names;
 mod stream;
 mod tls;
@@ -31,7 +32,9 @@ use tokio::task::AbortHandle;
 
 use crate::descriptors;
 use crate::errors::Refusal;
+use crate::hints::HintSender;
 use crate::request_body::{Abandon, RequestBody};
+use interim::{Interim, Watched};
 use stream::{ServerStream, Tcp};
 use tls::Handshake;
 pub(crate) use tls::TlsClient;
@@ -88,6 +91,7 @@ struct Pool {
 #[derive(Debug)]
 struct Connection {
     sender: SendRequest<RequestBody>,
+    interim: Arc<Interim>,
     /// Where it leads.
     peer: IpAddr,
     task: AbortHandle,
@@ -335,13 +339,15 @@ impl Upstream {
                 .map(Opened::Http2)
                 .map_err(io::Error::other);
         }
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        let interim = Arc::new(Interim::default());
+        let stream = TokioIo::new(Watched::new(stream, Arc::clone(&interim)));
+        let (sender, connection) = http1::handshake(stream).await.map_err(io::Error::other)?;
         let task = tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "connection to a server failed");
             }
         });
-        Ok(Opened::Http1(Connection { sender, peer, task: task.abort_handle() }))
+        Ok(Opened::Http1(Connection { sender, interim, peer, task: task.abort_handle() }))
     }
 
     /// The TLS handshake; and whether the server has chosen HTTP/2.
@@ -388,16 +394,19 @@ impl Lease {
         }
     }
 
-    /// Sends a request and waits for the head of the answer.
-    pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> Sent {
+    /// Sends a request and waits for the head of the answer; interim ones before it go to `hints` (over HTTP/1.1).
+    pub(crate) async fn send(&mut self, request: Request<RequestBody>, hints: Option<&HintSender>) -> Sent {
         match &mut self.part {
-            Part::Http1 { connection, reused } => match connection.sender.try_send_request(request).await {
-                Ok(response) => Sent::Answer(response),
-                Err(mut error) => match error.take_message() {
-                    Some(request) if *reused => Sent::Stale(request),
-                    _ => failed(&error.into_error()),
-                },
-            },
+            Part::Http1 { connection, reused } => {
+                connection.interim.expect(hints);
+                match connection.sender.try_send_request(request).await {
+                    Ok(response) => Sent::Answer(response),
+                    Err(mut error) => match error.take_message() {
+                        Some(request) if *reused => Sent::Stale(request),
+                        _ => failed(&error.into_error()),
+                    },
+                }
+            }
             Part::Http2 { stream, abandon } => {
                 let (request, again) = for_http2(request, stream.scheme(), abandon);
                 match stream.sender.try_send_request(request).await {

@@ -9,6 +9,7 @@ mod demands;
 mod emulate;
 mod faults;
 mod health;
+mod hints;
 mod http;
 mod http2;
 mod job_types;
