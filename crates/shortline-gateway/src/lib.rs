@@ -14,7 +14,8 @@
 //!    What it says before its answer passes by way of `hints`.
 //! 5. `response_body` passes the answer on as it comes and, with its last byte, gives back place and connection.
 //!    What cannot be served is refused (`errors`) with a complete JSON answer, or in gRPC's words (`grpc`). If the
-//!    server switches the protocol, both connections become a `tunnel`.
+//!    server switches the protocol, both connections become a `tunnel`
+//!    (from clients over HTTP/2 by `websocket`).
 //! 6. `exchange` counts and logs the request once, by one word for its `outcome`.
 //!
 //! What belongs to one fleet is an `epoch`; what is kept by name from one to the next is a `fleet_server` and the
@@ -85,6 +86,7 @@ mod testing;
 pub mod trace;
 mod tunnel;
 mod upstream;
+mod websocket;
 
 pub use descriptors::raise_descriptor_limit;
 pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};

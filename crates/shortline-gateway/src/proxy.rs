@@ -29,6 +29,7 @@ use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
 use crate::tunnel::{Switch, Tunnel};
 use crate::upstream::header_value;
+use crate::websocket::{self, Verdict};
 
 /// Answers one request of the client at `peer`. Always answers: what goes wrong becomes a refusal.
 pub(crate) async fn handle(
@@ -60,10 +61,15 @@ pub(crate) async fn handle(
     };
     link.hints.end();
     let response = match (answered, switch) {
-        (Ok((answer, sender)), Some(switch)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            switch_over(&epoch, exchange, answer, sender, switch, &link)
-        }
-        (Ok((answer, sender)), _) => pass_on(&epoch, exchange, answer, sender).await,
+        (Ok((answer, sender)), Some(switch)) => match switch.verdict(&answer) {
+            Verdict::Switched => switch_over(&epoch, exchange, answer, sender, switch, &link),
+            Verdict::Declined => pass_on(&epoch, exchange, answer, sender).await,
+            Verdict::Broken => {
+                exchange.report(Report::Failed);
+                refuse(&epoch, exchange, &Refusal::UpstreamError)
+            }
+        },
+        (Ok((answer, sender)), None) => pass_on(&epoch, exchange, answer, sender).await,
         (Err(refusal), _) => refuse(&epoch, exchange, &refusal),
     };
     link.answer(response.status());
@@ -174,11 +180,22 @@ fn switch_over(
     let (mut head, _) = answer.into_parts();
     let protocol = head.headers.get(header::UPGRADE).cloned().unwrap_or(switch.protocol);
     headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
-    headers::ask_to_switch(&mut head.headers, &protocol);
+    match switch.handshake {
+        None => headers::ask_to_switch(&mut head.headers, &protocol),
+        Some(_) => {
+            head.status = StatusCode::OK;
+            websocket::remove_proof(&mut head.headers);
+        }
+    }
     exchange.answered(head.status);
     // The server has shown that it is well; a tunnel may take days to end.
     exchange.report(Report::EndedWell);
-    link.set_tunnel(Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle });
+    let tunnel = Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle };
+    match switch.handshake {
+        None => link.set_tunnel(tunnel),
+        // The connection goes on; so this is a task of its own.
+        Some(_) => drop(tokio::spawn(tunnel.run())),
+    }
     Response::from_parts(head, ResponseBody::Own(Bytes::new()))
 }
 

@@ -83,6 +83,8 @@ impl Gateway {
 
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new());
+        // WebSocket over HTTP/2 (RFC 8441).
+        builder.http2().enable_connect_protocol();
         let graceful = GracefulShutdown::new();
         let mut clients = Listener::new(listener);
         let mut connections = JoinSet::new();

@@ -29,3 +29,4 @@ mod streaming;
 mod support;
 mod tls;
 mod tunnel;
+mod websocket;
