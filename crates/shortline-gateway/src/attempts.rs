@@ -23,6 +23,7 @@ use crate::errors::Refusal;
 use crate::exchange::Exchange;
 use crate::fleet_server::Server;
 use crate::gateway::Gateway;
+use crate::grpc;
 use crate::headers;
 use crate::health::Report;
 use crate::hints::HintSender;
@@ -173,6 +174,7 @@ async fn judge(
         (Some(pause), _) => Some(Report::Pause(pause)),
         (None, 502..=504) => Some(Report::Failed),
         (None, 429) => None,
+        (None, _) if exchange.is_grpc() && grpc::says_unavailable(answer.headers()) => Some(Report::Failed),
         (None, _) => Some(Report::BeganWell),
     };
     (Cause::of(answer.status(), answer.headers()), report)

@@ -188,8 +188,6 @@ fn switch_over(
         }
     }
     exchange.answered(head.status);
-    // The server has shown that it is well; a tunnel may take days to end.
-    exchange.report(Report::EndedWell);
     let tunnel = Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle };
     match switch.handshake {
         None => link.set_tunnel(tunnel),

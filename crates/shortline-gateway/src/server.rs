@@ -170,6 +170,7 @@ impl Gateway {
         let connection = builder.serve_connection_with_upgrades(stream, service);
         if let Err(error) = watcher.watch(connection).await {
             tracing::debug!(error, "connection to a client failed");
+            self.stats.hung_up(&*error);
         }
         if let Some(tunnel) = link.take_tunnel() {
             tunnel.run().await;

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::exchange::Exchange;
 use crate::headers;
+use crate::health::Report;
 use crate::outcome::Outcome;
 use crate::upstream::Lease;
 use crate::websocket::{Handshake, Verdict};
@@ -96,6 +97,7 @@ impl Tunnel {
             (Err(error), _) => return tracing::debug!(%error, "the client has gone before the protocol was switched"),
             (_, Err(error)) => {
                 tracing::debug!(%error, "a server has gone before the protocol was switched");
+                exchange.report(Report::Failed);
                 return exchange.set_outcome(Outcome::UpstreamAbort);
             }
         };
@@ -120,6 +122,9 @@ impl Tunnel {
             Ok(()) => exchange.complete(),
             Err(broken) => {
                 tracing::debug!(%broken, "a tunnel broke off");
+                if matches!(broken, Broken::Server(_)) {
+                    exchange.report(Report::Failed);
+                }
                 exchange.set_outcome(match broken {
                     Broken::Client(_) => Outcome::ClientAbort,
                     Broken::Server(_) => Outcome::UpstreamAbort,

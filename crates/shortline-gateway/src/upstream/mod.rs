@@ -34,6 +34,7 @@ use crate::descriptors;
 use crate::errors::Refusal;
 use crate::hints::HintSender;
 use crate::request_body::{Abandon, RequestBody};
+pub(crate) use http2::cause as h2_cause;
 use interim::{Interim, Watched};
 use stream::{ServerStream, Tcp};
 use tls::Handshake;

@@ -7,6 +7,7 @@ mod admin;
 mod demands;
 #[cfg(feature = "lab")]
 mod emulate;
+mod failures;
 mod faults;
 mod health;
 mod hints;
