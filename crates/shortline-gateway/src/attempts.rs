@@ -23,8 +23,10 @@ use crate::errors::Refusal;
 use crate::exchange::Exchange;
 use crate::fleet_server::Server;
 use crate::gateway::Gateway;
+use crate::grpc;
 use crate::headers;
 use crate::health::Report;
+use crate::hints::HintSender;
 use crate::kept_body::KeptBody;
 use crate::model_lost;
 use crate::request_body::{Late, Progress, RequestBody};
@@ -100,7 +102,8 @@ pub(crate) async fn forward(
         let Some(server) = exchange.server().cloned() else { return Err(Refusal::UpstreamError) };
         let mut request = Some(outgoing.to(&server, body));
         let may_switch = outgoing.protocol.is_some();
-        let mut attempt = send(&gateway, &epoch.limits, &server, &mut request, deadline, may_switch).await;
+        let hints = exchange.hints();
+        let mut attempt = send(&gateway, &epoch.limits, &server, &mut request, hints, deadline, may_switch).await;
         let (cause, report) = judge(epoch, exchange, &mut attempt, method).await;
         if let Some(report) = report {
             exchange.report(report);
@@ -188,6 +191,7 @@ async fn judge(
         (Some(pause), _) => Some(Report::Pause(pause)),
         (None, 502..=504) => Some(Report::Failed),
         (None, 429) => None,
+        (None, _) if exchange.is_grpc() && grpc::says_unavailable(answer.headers()) => Some(Report::Failed),
         (None, _) => Some(Report::BeganWell),
     };
     (Cause::of(answer.status(), answer.headers()), report)
@@ -229,6 +233,7 @@ async fn send(
     limits: &Limits,
     server: &Server,
     request: &mut Option<Request<RequestBody>>,
+    hints: Option<&HintSender>,
     deadline: Instant,
     may_switch: bool,
 ) -> Attempt {
@@ -241,7 +246,7 @@ async fn send(
         if may_switch && lease.is_shared() {
             return Err(Refusal::Unsupported("a switch of protocols with a server over HTTP/2"));
         }
-        return Err(match in_time(&mut lease, request, upload.as_deref(), limits, deadline).await {
+        return Err(match in_time(&mut lease, request, hints, upload.as_deref(), limits, deadline).await {
             Ok(Sent::Answer(answer))
                 if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !may_switch
                     || !headers::is_plainly_framed(answer.headers()) =>
@@ -262,11 +267,12 @@ async fn send(
 async fn in_time(
     lease: &mut Lease,
     request: &mut Option<Request<RequestBody>>,
+    hints: Option<&HintSender>,
     upload: Option<&Progress>,
     limits: &Limits,
     deadline: Instant,
 ) -> Result<Sent, Refusal> {
-    let mut send = pin!(lease.send(request, upload.is_none().then_some(deadline)));
+    let mut send = pin!(lease.send(request, hints, upload.is_none().then_some(deadline)));
     let Some(upload) = upload else {
         return send.await.ok_or(Refusal::UpstreamTimeout);
     };

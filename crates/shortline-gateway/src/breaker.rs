@@ -20,7 +20,7 @@
 //! were good as it allows, and is lifted when it reaches [`ENOUGH`] and twice the server's slots; `trip_after` failures
 //! in a row trip it again.
 //!
-//! What a failure is: no connection, no answer in time, a broken answer, 502, 503, 504. Success of a request ends the
+//! What a failure is: no connection, no answer in time, a broken answer or tunnel, 502, 503, 504, gRPC's `UNAVAILABLE`. Success of a request ends the
 //! run of failures only when its whole answer has come, so that a server that breaks off every answer trips, too.
 //!
 //! **Generations.** What is allowed counts from the moment it was allowed on: jobs that were at the server before (a

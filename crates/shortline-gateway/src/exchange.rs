@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
-use http::{Method, StatusCode, Uri, request};
+use http::{HeaderMap, Method, StatusCode, Uri, request};
 use shortline_core::live::ServerKey;
 use tokio::time::Instant;
 
@@ -16,6 +16,7 @@ use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::grpc;
 use crate::health::Report;
+use crate::hints::HintSender;
 use crate::in_flight::{InFlight, Reason};
 use crate::outcome::Outcome;
 use crate::stats::JobTypeRecord;
@@ -34,10 +35,14 @@ pub(crate) struct Exchange {
     status: Option<StatusCode>,
     /// Whether the client speaks gRPC.
     grpc: bool,
+    /// Where interim answers go, if the client takes them.
+    hints: Option<HintSender>,
     bytes: u64,
     /// Bytes from the client, of a tunnel.
     received: Option<u64>,
     outcome: Outcome,
+    /// Whether its server has failed at it.
+    failed: bool,
     /// How often it was sent to another server.
     retries: u32,
     /// What the access log wants to know, if there is one.
@@ -59,9 +64,11 @@ impl Exchange {
             place: None,
             status: None,
             grpc: grpc::is_spoken(head),
+            hints: None,
             bytes: 0,
             received: None,
             outcome: Outcome::ClientAbort,
+            failed: false,
             retries: 0,
             line: logged.then(|| Box::new((head.method.clone(), head.uri.clone()))),
         }
@@ -92,6 +99,7 @@ impl Exchange {
     /// It goes on to another server.
     pub(crate) fn moved(&mut self, place: InFlight, reason: Reason) {
         self.retries += 1;
+        self.failed = false;
         self.reason = Some(reason);
         self.server = Some(Arc::clone(place.server()));
         self.place = Some(place);
@@ -108,7 +116,8 @@ impl Exchange {
     }
 
     /// It fares like this at its server.
-    pub(crate) fn report(&self, report: Report) {
+    pub(crate) fn report(&mut self, report: Report) {
+        self.failed |= report == Report::Failed;
         if let Some(place) = &self.place {
             place.report(report);
         }
@@ -118,6 +127,13 @@ impl Exchange {
     pub(crate) fn lose_model(&self) {
         if let (Some(server), Some(job_type)) = (&self.server, &self.job_type) {
             server.lose(&self.gateway.dispatch, job_type.name());
+        }
+    }
+
+    /// The answer ends with these trailers.
+    pub(crate) fn trailed_by(&mut self, trailers: &HeaderMap) {
+        if self.grpc && grpc::says_unavailable(trailers) {
+            self.report(Report::Failed);
         }
     }
 
@@ -141,6 +157,15 @@ impl Exchange {
         self.received = Some(bytes);
     }
 
+    /// The client takes interim answers there.
+    pub(crate) fn set_hints(&mut self, hints: HintSender) {
+        self.hints = Some(hints);
+    }
+
+    pub(crate) fn hints(&self) -> Option<&HintSender> {
+        self.hints.as_ref()
+    }
+
     pub(crate) fn is_grpc(&self) -> bool {
         self.grpc
     }
@@ -157,7 +182,7 @@ impl Exchange {
 
     /// The whole answer of the server was passed on.
     pub(crate) fn complete(&mut self) {
-        if self.status.is_none_or(|status| !matches!(status.as_u16(), 429 | 502..=504)) {
+        if !self.failed && self.status.is_none_or(|status| !matches!(status.as_u16(), 429 | 502..=504)) {
             self.report(Report::EndedWell);
         }
         if let (Some(server), Some(job_type), true) =

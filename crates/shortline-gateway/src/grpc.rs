@@ -8,7 +8,9 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, Version, header, request};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header, request};
+
+const STATUS: &str = "grpc-status";
 
 /// The status codes used here, by the names of their specification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,12 +41,17 @@ pub(crate) fn code(status: StatusCode) -> Code {
     }
 }
 
+/// Whether a server's answer, by its trailers or by a head that stands for them, says `UNAVAILABLE`: what 503 is to others.
+pub(crate) fn says_unavailable(headers: &HeaderMap) -> bool {
+    headers.get(STATUS).is_some_and(|status| status.as_bytes() == b"14")
+}
+
 /// The answer.
 pub(crate) fn answer(code: Code, message: &str, retry_after_s: Option<u64>) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert("grpc-status", HeaderValue::from(u16::from(code as u8)));
+    headers.insert(STATUS, HeaderValue::from(u16::from(code as u8)));
     headers.insert("grpc-message", percent_encoded(message));
     if let Some(seconds) = retry_after_s {
         headers.insert("grpc-retry-pushback-ms", HeaderValue::from(seconds.saturating_mul(1000)));
@@ -76,6 +83,17 @@ mod tests {
         assert_eq!(answer.headers()["grpc-message"], "no `%C3%A4%25`%0A");
         assert_eq!(answer.headers()["grpc-retry-pushback-ms"], "2000");
         assert!(answer.body().is_empty());
+    }
+
+    #[test]
+    fn unavailable_is_14_and_nothing_else() {
+        let says = |status: &'static str| {
+            says_unavailable(&HeaderMap::from_iter([(
+                http::HeaderName::from_static(STATUS),
+                HeaderValue::from_static(status),
+            )]))
+        };
+        assert!(says("14") && !says("0") && !says("4") && !says("141") && !says_unavailable(&HeaderMap::new()));
     }
 
     #[test]

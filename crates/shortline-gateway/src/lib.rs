@@ -11,9 +11,11 @@
 //! 4. `headers` makes the request fit for the server, `upstream` sends it on a kept-alive connection (HTTP/1.1 or
 //!    HTTP/2, with TLS or without) and waits for the answer as long as `[timeouts]` allows.
 //!    `attempts` sends it to another server if that fails and is safe (`retry`, `retry_budget`, `kept_body`).
+//!    What it says before its answer passes by way of `hints`.
 //! 5. `response_body` passes the answer on as it comes and, with its last byte, gives back place and connection.
 //!    What cannot be served is refused (`errors`) with a complete JSON answer, or in gRPC's words (`grpc`). If the
-//!    server switches the protocol, both connections become a `tunnel`.
+//!    server switches the protocol, both connections become a `tunnel`
+//!    (from clients over HTTP/2 by `websocket`).
 //! 6. `exchange` counts and logs the request once, by one word for its `outcome`.
 //!
 //! What belongs to one fleet is an `epoch`; what is kept by name from one to the next is a `fleet_server` and the
@@ -51,6 +53,7 @@ mod gateway;
 mod grpc;
 mod headers;
 mod health;
+mod hints;
 mod histogram;
 mod in_flight;
 mod job_type;
@@ -85,6 +88,7 @@ mod testing;
 pub mod trace;
 mod tunnel;
 mod upstream;
+mod websocket;
 mod write_together;
 
 pub use descriptors::raise_descriptor_limit;

@@ -11,6 +11,7 @@ use http::{Method, StatusCode};
 
 use crate::client_stream::framing::{Fault, REPLACED_METHOD};
 use crate::errors::{OTHER_CODINGS, Refusal};
+use crate::hints::Hints;
 use crate::tunnel::Tunnel;
 
 /// Between one client's connection and its requests.
@@ -18,6 +19,8 @@ use crate::tunnel::Tunnel;
 pub(crate) struct Link {
     fault: OnceLock<Fault>,
     asked: AtomicU8,
+    /// Interim answers.
+    pub(crate) hints: Hints,
     tunnel: Mutex<Option<Tunnel>>,
 }
 

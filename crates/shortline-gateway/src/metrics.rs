@@ -15,6 +15,7 @@
 //! | `shortline_reloads_total` | `result`: ok, failed |
 //! | `shortline_config_valid`: 1 if the last reload succeeded, or there was none; `shortline_epoch`: exchanges of the fleet | |
 //! | `shortline_connections`, `shortline_connections_turned_away_total` | |
+//! | `shortline_connections_broken_total`: closed for what the client did in HTTP/2 | `reason`: flood, protocol |
 //!
 //! The number of series is bounded: names come from the fleet only (requests without a known job type have
 //! `job_type=""`), series that are 0 are left out where that says the same, and beyond the first [`LABELLED`] servers
@@ -66,6 +67,10 @@ impl Collector for Metrics {
         encoder
             .encode_descriptor("shortline_connections", "open client connections", None, MetricType::Gauge)?
             .encode_gauge(&as_gauge(connections))?;
+        let (name, help) = ("shortline_connections_broken", "client connections closed for a breach of HTTP/2");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        counter(&mut metric, &[("reason", "flood")], stats.flooded.load(Relaxed))?;
+        counter(&mut metric, &[("reason", "protocol")], stats.broke_rules.load(Relaxed))?;
         let help = "client connections beyond connections_per_client";
         encoder
             .encode_descriptor("shortline_connections_turned_away", help, None, MetricType::Counter)?

@@ -50,7 +50,8 @@ impl Order {
         let gateway = Arc::clone(gateway);
         let work = move || match self {
             Self::Reload => gateway.reload(),
-            Self::Put(name) => PutServer::from_json(&name, &description).and_then(|server| gateway.put_server(server)),
+            Self::Put(name) => PutServer::from_json(&gateway.fleet(), &name, &description)
+                .and_then(|server| gateway.put_server(server)),
             Self::Delete(name) => gateway.delete_server(&name),
         };
         match tokio::task::spawn_blocking(work).await {

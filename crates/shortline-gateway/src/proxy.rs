@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
@@ -18,6 +19,7 @@ use crate::exchange::Exchange;
 use crate::gateway::Gateway;
 use crate::headers;
 use crate::health::Report;
+use crate::hints::Hints;
 use crate::in_flight::{Reason, Route, Waited};
 use crate::job_type::Named;
 use crate::link::Link;
@@ -27,6 +29,7 @@ use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
 use crate::tunnel::{Switch, Tunnel};
 use crate::upstream::header_value;
+use crate::websocket::{self, Verdict};
 
 /// Answers one request of the client at `peer`. Always answers: what goes wrong becomes a refusal.
 pub(crate) async fn handle(
@@ -46,6 +49,10 @@ pub(crate) async fn handle(
         return Ok(list(exchange, models));
     }
     let switch = Switch::asked_for(&mut head, body.is_end_stream());
+    if head.version == Version::HTTP_11 {
+        let hints = std::future::poll_fn(|cx| Poll::Ready(Hints::begin(&link, cx.waker())));
+        exchange.set_hints(hints.await);
+    }
     let is_http2 = head.version == Version::HTTP_2;
     let answered = {
         let answer = pin!(answer(&epoch, &mut exchange, &peer, &mut head, RequestBody::new(body), switch.as_ref()));
@@ -56,11 +63,17 @@ pub(crate) async fn handle(
             false => answer.await,
         }
     };
+    link.hints.end();
     let response = match (answered, switch) {
-        (Ok((answer, sender)), Some(switch)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            switch_over(&epoch, exchange, answer, sender, switch, &link)
-        }
-        (Ok((answer, sender)), _) => pass_on(&epoch, exchange, answer, sender),
+        (Ok((answer, sender)), Some(switch)) => match switch.verdict(&answer) {
+            Verdict::Switched => switch_over(&epoch, exchange, answer, sender, switch, &link),
+            Verdict::Declined => pass_on(&epoch, exchange, answer, sender),
+            Verdict::Broken => {
+                exchange.report(Report::Failed);
+                refuse(&epoch, exchange, &Refusal::UpstreamError)
+            }
+        },
+        (Ok((answer, sender)), None) => pass_on(&epoch, exchange, answer, sender),
         (Err(refusal), _) => refuse(&epoch, exchange, &refusal),
     };
     link.answer(response.status());
@@ -160,11 +173,20 @@ fn switch_over(
     let (mut head, _) = answer.into_parts();
     let protocol = head.headers.get(header::UPGRADE).cloned().unwrap_or(switch.protocol);
     headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
-    headers::ask_to_switch(&mut head.headers, &protocol);
+    match switch.handshake {
+        None => headers::ask_to_switch(&mut head.headers, &protocol),
+        Some(_) => {
+            head.status = StatusCode::OK;
+            websocket::remove_proof(&mut head.headers);
+        }
+    }
     exchange.answered(head.status);
-    // The server has shown that it is well; a tunnel may take days to end.
-    exchange.report(Report::EndedWell);
-    link.set_tunnel(Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle });
+    let tunnel = Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle };
+    match switch.handshake {
+        None => link.set_tunnel(tunnel),
+        // The connection goes on; so this is a task of its own.
+        Some(_) => drop(tokio::spawn(tunnel.run())),
+    }
     Response::from_parts(head, ResponseBody::Own(Bytes::new()))
 }
 

@@ -1,17 +1,19 @@
 //! One server more, or one less: a fleet made from the running one.
 //!
-//! What is put has the members of a `[[server]]` of the fleet file, as JSON:
+//! What is put has the members of a `[[server]]` of the fleet file, as JSON, without `name` and `count`:
 //!
 //! ```json
-//! {"type": "A10", "address": "10.0.0.9:8000", "serves": ["M0001"], "buffer": 8}
+//! {"type": "A10", "address": "10.0.0.9:8000", "serves": ["M0001"], "buffer": 8, "protocol": "h2"}
 //! ```
 //!
-//! `type` and `serves` name what the fleet has; `["*"]` is every job type that it has at this moment. Without `buffer`
-//! it is unbounded. O(servers + job types + edges).
+//! It is read by the reader of the fleet file, as the one server of a file with the fleet's types and job types, so that
+//! members, defaults and errors are the same. `["*"]` is every job type that the fleet has at this moment. O(servers + job
+//! types + edges).
 
+use serde_json::{Map, Value, json};
 use shortline_core::Fleet;
 use shortline_core::fleet::settings::Address;
-use shortline_core::fleet::{FleetParts, Names, ServerParts};
+use shortline_core::fleet::{FleetParts, Names, ServerParts, ServerTypeParts, Source, read_parts};
 use shortline_core::graph::Edges;
 
 use crate::reload::ReloadError;
@@ -31,50 +33,63 @@ pub struct PutServer {
     pub buffer: Option<u32>,
 }
 
-/// The JSON form.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Body {
-    #[serde(rename = "type")]
-    server_type: String,
-    address: String,
-    serves: Vec<String>,
-    #[serde(default)]
-    buffer: Buffer,
-}
-
-#[derive(serde::Deserialize, Default)]
-#[serde(untagged, expecting = "`buffer` is a whole number or \"unbounded\"")]
-enum Buffer {
-    #[default]
-    None,
-    Places(u32),
-    Word(Unbounded),
-}
-
-#[derive(serde::Deserialize)]
-enum Unbounded {
-    #[serde(rename = "unbounded")]
-    Unbounded,
-}
-
 impl PutServer {
-    /// A server called `name`, as a JSON body describes it.
+    /// A server called `name` for this fleet, as a JSON body describes it.
     ///
     /// # Errors
     /// [`ReloadError::Server`] if that is not what the body is.
-    pub(crate) fn from_json(name: &str, body: &[u8]) -> Result<Self, ReloadError> {
+    pub(crate) fn from_json(fleet: &Fleet, name: &str, body: &[u8]) -> Result<Self, ReloadError> {
         let refused = |why: String| ReloadError::Server { name: name.to_owned(), why };
-        let body: Body = serde_json::from_slice(body).map_err(|error| {
-            refused(format!("is not described: {error}; the body is a JSON object with `type`, `address`, `serves` and, if wanted, `buffer`"))
+        let mut described: Map<String, Value> = serde_json::from_slice(body).map_err(|error| {
+            refused(format!(
+                "is not described: {error}; the body is a JSON object with `type`, `address`, `serves` and whatever \
+                 else a [[server]] of the fleet file may have"
+            ))
         })?;
-        let address = body.address.parse().map_err(|why| refused(format!("cannot be reached: {why}")))?;
-        let buffer = match body.buffer {
-            Buffer::Places(places) => Some(places),
-            Buffer::None | Buffer::Word(Unbounded::Unbounded) => None,
-        };
-        Ok(Self { name: name.to_owned(), server_type: body.server_type, address, serves: body.serves, buffer })
+        if let Some(member) = ["name", "count"].into_iter().find(|&member| described.contains_key(member)) {
+            return Err(refused(format!("has `{member}`; leave it out: it is one server, and the path names it")));
+        }
+        let needed = [
+            ("address", "where it is, as host:port"),
+            ("serves", "the job types it holds, [\"*\"] for all, [] for none"),
+        ];
+        if let Some((member, what)) = needed.into_iter().find(|(member, _)| !described.contains_key(*member)) {
+            return Err(refused(format!("has no `{member}`; add {what}")));
+        }
+        described.insert("name".into(), name.into());
+        let serves = described.get("serves").and_then(Value::as_array).cloned().unwrap_or_default();
+        let text = file_of_one(fleet, described).to_string();
+        let no_file = |_: &str| Err(std::io::ErrorKind::NotFound.into());
+        let parts = read_parts(&Source { name: "fleet.json", text: &text }, &no_file).map_err(|faults| {
+            let said = faults.faults().iter().map(|fault| match fault.remedy() {
+                Some(remedy) => format!("{fault}; {remedy}"),
+                None => fault.to_string(),
+            });
+            refused(format!("does not fit the fleet: {}", said.collect::<Vec<_>>().join(". ")))
+        })?;
+        let [server] = <[ServerParts; 1]>::try_from(parts.fleet.servers).expect("one was written");
+        let [address] = <[Address; 1]>::try_from(server.addresses).expect("one server has one address");
+        Ok(Self {
+            name: name.to_owned(),
+            server_type: parts.fleet.server_types[server.server_type].name.clone(),
+            address,
+            serves: serves.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            buffer: server.buffer,
+        })
     }
+}
+
+/// A fleet file with this server, and what it may name.
+fn file_of_one(fleet: &Fleet, server: Map<String, Value>) -> Value {
+    let FleetParts { server_types, settings, .. } = fleet.to_parts();
+    let server_type = |known: &ServerTypeParts| json!({ "name": known.name, "rate": 1, "slots": known.slots });
+    let job_type = |id| json!({ "name": fleet.job_type_name(id), "rate": 1 });
+    json!({
+        "fleet": { "buffer": settings.buffer.map_or("unbounded".into(), Value::from) },
+        "server_type": server_types.iter().map(server_type).collect::<Vec<_>>(),
+        "server": [server],
+        "job_type": fleet.job_types().map(job_type).collect::<Vec<_>>(),
+    })
 }
 
 /// `fleet` with `server`, in place of one of the same name.

@@ -145,7 +145,10 @@ impl Streamed {
         match lease.poll_frame(&mut self.incoming, cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.moved = true;
-                self.exchange.passed_on(frame.data_ref().map_or(0, Bytes::len));
+                match frame.trailers_ref() {
+                    Some(trailers) => self.exchange.trailed_by(trailers),
+                    None => self.exchange.passed_on(frame.data_ref().map_or(0, Bytes::len)),
+                }
                 if self.incoming.is_end_stream() {
                     self.end();
                 }

@@ -82,7 +82,9 @@ impl Gateway {
         checks.spawn(keep_checking(Arc::clone(&self)));
         checks.spawn(Arc::clone(&self).follow_names());
 
-        let builder = auto::Builder::new(TokioExecutor::new());
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        // WebSocket over HTTP/2 (RFC 8441).
+        builder.http2().enable_connect_protocol();
         let graceful = GracefulShutdown::new();
         let mut clients = Listener::new(listener);
         let mut connections = JoinSet::new();
@@ -168,6 +170,7 @@ impl Gateway {
         let connection = watcher.watch(builder.serve_connection_with_upgrades(stream, service));
         if let Err(error) = self.cut_off.wakes(connection).await {
             tracing::debug!(error, "connection to a client failed");
+            self.stats.hung_up(&*error);
         }
         if let Some(tunnel) = link.take_tunnel() {
             tunnel.run().await;

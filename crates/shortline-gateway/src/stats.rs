@@ -4,6 +4,7 @@
 //! from its first request on, and outlive an exchange of the fleet. Requests without a known job type share one entry,
 //! whatever they named.
 
+use std::error::Error;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::histogram::Histogram;
 use crate::outcome::Outcome;
 use crate::rates::Meter;
 use crate::retry::RetryCounts;
+use crate::upstream::h2_cause;
 
 /// Counts of all requests together, and of those without a known job type.
 #[derive(Debug)]
@@ -29,6 +31,10 @@ pub(crate) struct Stats {
     pub(crate) connections: AtomicU64,
     /// Connections of clients that had as many as they may.
     pub(crate) turned_away: AtomicU64,
+    /// Connections of clients that flooded it with what HTTP/2 has besides requests (resets, settings, pings).
+    pub(crate) flooded: AtomicU64,
+    /// Connections of clients that broke other rules of HTTP/2.
+    pub(crate) broke_rules: AtomicU64,
     /// Requests that have arrived and not ended.
     pub(crate) running: AtomicU64,
 }
@@ -62,8 +68,19 @@ impl Stats {
             retries: RetryCounts::default(),
             connections: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
+            flooded: AtomicU64::new(0),
+            broke_rules: AtomicU64::new(0),
             running: AtomicU64::new(0),
         }
+    }
+
+    /// A client's connection has failed: was it closed for what the client did in HTTP/2?
+    pub(crate) fn hung_up(&self, error: &(dyn Error + 'static)) {
+        let Some(error) = h2_cause(error).filter(|error| error.is_go_away() && error.is_library()) else { return };
+        match error.reason() {
+            Some(h2::Reason::ENHANCE_YOUR_CALM) => self.flooded.fetch_add(1, Relaxed),
+            _ => self.broke_rules.fetch_add(1, Relaxed),
+        };
     }
 
     /// Counts of requests without a known job type.

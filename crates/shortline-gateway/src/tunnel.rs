@@ -1,4 +1,5 @@
-//! A connection on which the protocol was switched: WebSocket, or any other that HTTP/1.1 `upgrade` names.
+//! A connection on which the protocol was switched: WebSocket, or any other that HTTP/1.1 `upgrade` names; or a stream of
+//! HTTP/2 that has become one ([`crate::websocket`]).
 //!
 //! Bytes are copied both ways until both sides have ended, or one fails. A side that ends its sending (half-close) is
 //! passed on as such, and the other may go on. The job stays at its server all the time. A tunnel through which nothing
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use http::{HeaderValue, Version, request};
+use http::{HeaderValue, Response, StatusCode, Version, request};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,8 +19,10 @@ use tokio::time::Instant;
 
 use crate::exchange::Exchange;
 use crate::headers;
+use crate::health::Report;
 use crate::outcome::Outcome;
 use crate::upstream::Lease;
+use crate::websocket::{Handshake, Verdict};
 
 /// Whose fault an error is.
 type Blame = fn(io::Error) -> Broken;
@@ -44,17 +47,32 @@ pub(crate) struct Tunnel {
 pub(crate) struct Switch {
     pub(crate) protocol: HeaderValue,
     pub(crate) client: OnUpgrade,
+    /// From HTTP/2: the gateway's own with the server.
+    pub(crate) handshake: Option<Handshake>,
 }
 
 impl Switch {
     /// What a request asks for, if it can have it: in HTTP/1.1, without a body, and not HTTP/2 (which a client can have
-    /// by prior knowledge).
+    /// by prior knowledge); in HTTP/2, WebSocket.
     pub(crate) fn asked_for(head: &mut request::Parts, has_no_body: bool) -> Option<Self> {
+        if let Some(handshake) = Handshake::begin(head) {
+            let protocol = HeaderValue::from_static("websocket");
+            return Some(Self { protocol, client: head.extensions.remove()?, handshake: Some(handshake) });
+        }
         if !has_no_body || head.version != Version::HTTP_11 {
             return None;
         }
         let protocol = headers::asks_to_switch(&head.headers)?.clone();
-        Some(Self { protocol, client: head.extensions.remove()? })
+        Some(Self { protocol, client: head.extensions.remove()?, handshake: None })
+    }
+
+    /// What a server's answer means.
+    pub(crate) fn verdict<B>(&self, answer: &Response<B>) -> Verdict {
+        match &self.handshake {
+            Some(handshake) => handshake.verdict(answer),
+            None if answer.status() == StatusCode::SWITCHING_PROTOCOLS => Verdict::Switched,
+            None => Verdict::Declined,
+        }
     }
 }
 
@@ -80,6 +98,7 @@ impl Tunnel {
             (Err(error), _) => return tracing::debug!(%error, "the client has gone before the protocol was switched"),
             (_, Err(error)) => {
                 tracing::debug!(%error, "a server has gone before the protocol was switched");
+                exchange.report(Report::Failed);
                 return exchange.set_outcome(Outcome::UpstreamAbort);
             }
         };
@@ -104,6 +123,9 @@ impl Tunnel {
             Ok(()) => exchange.complete(),
             Err(broken) => {
                 tracing::debug!(%broken, "a tunnel broke off");
+                if matches!(broken, Broken::Server(_)) {
+                    exchange.report(Report::Failed);
+                }
                 exchange.set_outcome(match broken {
                     Broken::Client(_) => Outcome::ClientAbort,
                     Broken::Server(_) => Outcome::UpstreamAbort,

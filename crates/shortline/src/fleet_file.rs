@@ -13,19 +13,28 @@ const WARNINGS_SHOWN: usize = 10;
 
 /// Reads a fleet file; `-` is standard input. Warnings go to standard error.
 pub(crate) fn open(path: &Path) -> Result<Arc<Fleet>, Failure> {
-    let loaded = with_text(path, read)?;
+    Ok(opened(with_text(path, read, &|_| {})?))
+}
+
+/// A fleet for a command that does not report warnings itself: they go to standard error.
+pub(crate) fn opened(loaded: Loaded) -> Arc<Fleet> {
     print_warnings(&loaded.warnings);
-    Ok(Arc::new(loaded.fleet))
+    Arc::new(loaded.fleet)
 }
 
 /// The same with its warnings, for a command that reports them.
 pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
-    with_text(path, read)
+    with_text(path, read, &|_| {})
+}
+
+/// The same; `opening` hears of every file before it is read.
+pub(crate) fn load_noting(path: &Path, opening: &dyn Fn(&Path)) -> Result<Loaded, Failure> {
+    with_text(path, read, opening)
 }
 
 /// The same as far as its parts, for a command that alters them, with the warnings that matter to it.
 pub(crate) fn open_parts(path: &Path, matters: impl Fn(&Fault) -> bool) -> Result<Parts, Failure> {
-    let mut parts = with_text(path, read_parts)?;
+    let mut parts = with_text(path, read_parts, &|_| {})?;
     parts.warnings.retain(matters);
     print_warnings(&parts.warnings);
     Ok(parts)
@@ -42,13 +51,18 @@ type ReadFile<'a> = &'a dyn Fn(&str) -> std::io::Result<String>;
 fn with_text<T>(
     path: &Path,
     read: impl FnOnce(&Source<'_>, ReadFile<'_>) -> Result<T, FleetFaults>,
+    opening: &dyn Fn(&Path),
 ) -> Result<T, Failure> {
+    let read_file = |path: &Path| {
+        opening(path);
+        std::fs::read_to_string(path)
+    };
     let is_stdin = path == Path::new("-");
     let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
-    let text = if is_stdin { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+    let text = if is_stdin { std::io::read_to_string(std::io::stdin()) } else { read_file(path) };
     let text = text.map_err(|error| Failure::usage(format!("cannot read the fleet file `{name}`: {error}")))?;
     let folder = folder(path);
-    read(&Source { name: &name, text: &text }, &|file| std::fs::read_to_string(folder.join(file)))
+    read(&Source { name: &name, text: &text }, &|file| read_file(&folder.join(file)))
         .map_err(|faults| Failure::Fleet(Box::new(faults)))
 }
 

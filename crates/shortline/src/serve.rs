@@ -20,7 +20,7 @@ use crate::{bounds, fleet_file, logging, reload, split};
 /// Requests come in on --listen; their job type is found in the header `x-job-type`, a `[[route]]` path prefix, the
 /// `model` member of a JSON body, or the host, in the order that `[gateway] job_type_from` gives. SIGTERM drains:
 /// running requests have --grace seconds to finish; a second signal ends at once. The fleet file is read again when it
-/// changes, on SIGHUP, and on POST /reload at --admin: all of it is taken over, or, if something is wrong with it, nothing.
+/// or a file that it names changes, on SIGHUP, and on POST /reload at --admin: all of it is taken over, or, if something is wrong with it, nothing.
 #[derive(Debug, clap::Args)]
 #[command(
     allow_negative_numbers = true,
@@ -54,7 +54,8 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let fleet = fleet_file::open(&args.fleet)?;
+    let files = reload::Files::default();
+    let fleet = fleet_file::opened(files.read(&args.fleet)?);
     let policy = args.policy.or(fleet.settings().policy);
     let fleet = split::with_shares(fleet, policy.as_slice())?;
     logging::start(args.log);
@@ -67,10 +68,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             ("[information]", settings.information != Default::default()),
         ],
     );
-    crate::runtime()?.block_on(serve(args, fleet))
+    crate::runtime()?.block_on(serve(args, fleet, files))
 }
 
-async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
+async fn serve(args: &Args, fleet: Arc<Fleet>, files: reload::Files) -> Result<(), Failure> {
     if let Err(error) = raise_descriptor_limit() {
         tracing::warn!(%error, "cannot raise the limit of file descriptors (ulimit -n); going on with fewer");
     }
@@ -88,7 +89,7 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
         time_scale,
         bound: Some(bounds::for_gateway(time_scale)),
         folder: fleet_file::folder(&args.fleet),
-        read: Some(reload::reader(&args.fleet, args.policy)),
+        read: Some(reload::reader(&args.fleet, args.policy, files.clone())),
         complete: Some(reload::completer(args.policy)),
         ..Options::new(Arc::clone(&fleet))
     };
@@ -97,7 +98,7 @@ async fn serve(args: &Args, fleet: Arc<Fleet>) -> Result<(), Failure> {
     let admin = listen("--admin", &args.admin)?;
     let (trigger, orders) = shutdown();
     let signals = tokio::spawn(trigger.follow_signals());
-    let reloads = tokio::spawn(reload::follow(Arc::clone(&gateway), args.fleet.clone()));
+    let reloads = tokio::spawn(reload::follow(Arc::clone(&gateway), files));
 
     print_banner(&gateway, &listener.local_addr().map_err(Failure::run)?, &admin, emulator.as_ref())
         .map_err(Failure::run)?;

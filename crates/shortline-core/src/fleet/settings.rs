@@ -365,6 +365,8 @@ impl std::fmt::Display for Address {
 pub struct Settings {
     /// `[fleet] policy`, if given.
     pub policy: Option<crate::policy::PolicySpec>,
+    /// `[fleet] buffer`: that of servers which name none; `None` = unbounded. Those of this fleet have it already.
+    pub buffer: Option<u32>,
     /// `[fleet] overflow`.
     pub overflow: Overflow,
     /// `[fleet] queue_size`, `queue_timeout_s`.

@@ -75,6 +75,9 @@ impl FleetParts {
         if let Some(policy) = self.settings.policy {
             file.key("policy", quoted(&policy.to_string()));
         }
+        if let Some(buffer) = self.settings.buffer {
+            file.key("buffer", buffer);
+        }
         if self.settings.overflow == Overflow::Wait {
             file.key("overflow", quoted("wait"));
         }
@@ -92,6 +95,7 @@ impl FleetParts {
     fn write_settings(&self, file: &mut Writer, servers: &NameIndex, job_types: &NameIndex) {
         let Settings {
             policy: _,
+            buffer: _,
             overflow: _,
             lines: _,
             service,

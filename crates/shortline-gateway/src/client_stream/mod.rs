@@ -59,6 +59,10 @@ pub(crate) struct ClientStream {
     alarm: Option<Pin<Box<Sleep>>>,
     /// Whether a write waits for the client.
     waits: bool,
+    /// Whether nothing was written since the last flush.
+    flushed: bool,
+    /// Interim answers that are being written.
+    interim: Vec<u8>,
     /// Set when the sending side is shut.
     lingers: Option<Pin<Box<Sleep>>>,
 }
@@ -87,6 +91,8 @@ impl ClientStream {
             slow: None,
             alarm: None,
             waits: false,
+            flushed: true,
+            interim: Vec::new(),
             lingers: None,
         }
     }
@@ -171,6 +177,24 @@ impl ClientStream {
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client has read nothing for idle_s")))
     }
 
+    /// Before other bytes: writes the interim answers that are due.
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.link.hints.any() {
+            self.interim.extend(self.link.hints.before(self.flushed));
+        }
+        self.flushed = false;
+        self.poll_write_interim(cx)
+    }
+
+    fn poll_write_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.interim.is_empty() {
+            let write = Pin::new(&mut self.stream).poll_write(cx, &self.interim);
+            let written = ready!(self.in_time(write, cx))?;
+            self.interim.drain(..written);
+        }
+        Poll::Ready(Ok(()))
+    }
+
     /// Throws away what comes until the client closes or the time is over.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let lingers = self.lingers.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
@@ -242,6 +266,7 @@ impl AsyncRead for ClientStream {
 
 impl AsyncWrite for ClientStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_interim(cx))?;
         let write = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.in_time(write, cx)
     }
@@ -251,6 +276,7 @@ impl AsyncWrite for ClientStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_interim(cx))?;
         let write = write_together::poll_write(&mut self.stream, cx, bufs);
         self.in_time(write, cx)
     }
@@ -260,6 +286,12 @@ impl AsyncWrite for ClientStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.flushed = true;
+        if self.link.hints.any() {
+            let due = self.link.hints.at_flush();
+            self.interim.extend(due);
+        }
+        ready!(self.poll_write_interim(cx))?;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

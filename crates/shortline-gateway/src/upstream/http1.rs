@@ -30,13 +30,16 @@ use hyper_util::rt::TokioIo;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::interim::{Interim, Watched};
 use super::stream::ServerStream;
 use crate::alarm::Alarm;
+use crate::hints::HintSender;
 use crate::request_body::RequestBody;
 
 /// An open connection; dropping it closes it at once, whatever is under way.
 pub(super) struct Connection {
     sender: SendRequest<RequestBody>,
+    interim: Arc<Interim>,
     /// Where it leads.
     peer: IpAddr,
     driver: Driver,
@@ -71,11 +74,13 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// Begins HTTP/1.1 on a connection that leads to `peer`.
     pub(super) async fn open(stream: ServerStream, peer: IpAddr) -> hyper::Result<Self> {
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let interim = Arc::<Interim>::default();
+        let stream = TokioIo::new(Watched::new(stream, Arc::clone(&interim)));
+        let (sender, connection) = http1::handshake(stream).await?;
         let gate = Arc::<Gate>::default();
         let waker = Waker::from(Arc::clone(&gate));
         let driver = Driver::Here(Box::pin(connection.with_upgrades()), gate, waker);
-        Ok(Self { sender, peer, driver, alarm: Alarm::default() })
+        Ok(Self { sender, interim, peer, driver, alarm: Alarm::default() })
     }
 
     /// Where it leads.
@@ -102,9 +107,11 @@ impl Connection {
     pub(super) async fn send(
         &mut self,
         request: &mut Option<Request<RequestBody>>,
+        hints: Option<&HintSender>,
         deadline: Option<Instant>,
     ) -> Option<hyper::Result<Response<Incoming>>> {
-        let Self { sender, driver, alarm, .. } = self;
+        let Self { sender, interim, driver, alarm, .. } = self;
+        interim.expect(hints);
         // Before the request, which wakes who drives the connection.
         driver.close().await;
         let mut answer = pin!(sender.try_send_request(request.take().expect("a request")));

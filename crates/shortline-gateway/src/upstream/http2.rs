@@ -170,7 +170,8 @@ pub(super) fn is_going_away(error: &hyper::Error) -> bool {
     cause(error).is_some_and(|error| error.is_go_away() && error.is_remote())
 }
 
-fn cause(error: &hyper::Error) -> Option<&h2::Error> {
-    let sources = std::iter::successors(std::error::Error::source(error), |&error| error.source());
+/// What HTTP/2 says of an error.
+pub(crate) fn cause<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e h2::Error> {
+    let sources = std::iter::successors(Some(error), |&error| error.source());
     sources.filter_map(|error| error.downcast_ref::<h2::Error>()).next()
 }

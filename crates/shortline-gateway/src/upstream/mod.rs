@@ -10,6 +10,7 @@
 
 mod http1;
 mod http2;
+mod interim;
 pub(crate) mod names;
 mod stream;
 mod tls;
@@ -34,7 +35,9 @@ use tokio::time::Instant;
 
 use crate::descriptors;
 use crate::errors::Refusal;
+use crate::hints::HintSender;
 use crate::request_body::{Abandon, RequestBody};
+pub(crate) use http2::cause as h2_cause;
 use stream::{ServerStream, Tcp};
 use tls::Handshake;
 pub(crate) use tls::TlsClient;
@@ -365,18 +368,19 @@ impl Lease {
         }
     }
 
-    /// Sends the request and waits for the head of the answer, at most until the deadline: `None`. The request is put back
-    /// if nothing of it was sent, or the server did nothing about it.
+    /// Sends the request and waits for the head of the answer, at most until the deadline: `None`; interim ones before it
+    /// go to `hints` (over HTTP/1.1). The request is put back if nothing of it was sent, or the server did nothing about it.
     ///
     /// # Panics
     /// If there is no request.
     pub(crate) async fn send(
         &mut self,
         request: &mut Option<Request<RequestBody>>,
+        hints: Option<&HintSender>,
         deadline: Option<Instant>,
     ) -> Option<Sent> {
         match &mut self.part {
-            Part::Http1 { connection, reused } => Some(match connection.send(request, deadline).await? {
+            Part::Http1 { connection, reused } => Some(match connection.send(request, hints, deadline).await? {
                 Ok(response) => Sent::Answer(response),
                 Err(_) if request.is_some() && *reused => Sent::Stale,
                 Err(error) => failed(&error),

@@ -80,7 +80,7 @@ async fn one(address: SocketAddr) -> Running {
 }
 
 /// A client over HTTP/2.
-async fn client<B>(address: SocketAddr) -> SendRequest<B>
+pub(crate) async fn client<B>(address: SocketAddr) -> SendRequest<B>
 where
     B: hyper::body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
 {

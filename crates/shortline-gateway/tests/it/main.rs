@@ -7,8 +7,10 @@ mod admin;
 mod demands;
 #[cfg(feature = "lab")]
 mod emulate;
+mod failures;
 mod faults;
 mod health;
+mod hints;
 mod http;
 mod http2;
 mod job_types;
@@ -28,3 +30,4 @@ mod streaming;
 mod support;
 mod tls;
 mod tunnel;
+mod websocket;

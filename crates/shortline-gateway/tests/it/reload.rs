@@ -303,19 +303,31 @@ async fn servers_are_put_and_deleted_and_survive_a_reload_unless_the_file_names_
 async fn a_server_that_does_not_fit_is_refused_with_the_reason() {
     let backend = Backend::replying(OK).await;
     let (running, _) = serve(&one("m", "a", backend.address)).await;
+    let with = |members: &str| format!(r#"{{"type": "type of a", "serves": ["m"], {members}}}"#);
+    let at = |members: &str| with(&format!(r#""address": "127.0.0.1:1"{members}"#));
     let cases = [
-        ("{", "JSON object"),
-        (r#"{"type": "type of a", "address": "127.0.0.1:1", "serves": ["m"], "color": 1}"#, "color"),
-        (r#"{"type": "fast", "address": "127.0.0.1:1", "serves": ["m"]}"#, "its types are type of a"),
-        (r#"{"type": "type of a", "address": "127.0.0.1", "serves": ["m"]}"#, "has no port"),
-        (r#"{"type": "type of a", "address": "h:1-2", "serves": ["m"]}"#, "port range"),
-        (r#"{"type": "type of a", "address": "127.0.0.1:1", "serves": ["n"]}"#, "no job type"),
-        (r#"{"type": "type of a", "address": "127.0.0.1:1", "serves": ["*", "m"]}"#, "alone"),
-        (r#"{"type": "type of a", "address": "127.0.0.1:1", "serves": ["m"], "buffer": 0}"#, "buffer"),
+        ("{".into(), "JSON object"),
+        ("[]".into(), "JSON object"),
+        (at(r#", "bufer": 1"#), "unknown key `bufer` in [[server]]; did you mean `buffer`?"),
+        (at(r#", "color": 1"#), "unknown key `color` in [[server]]; allowed are "),
+        (at(r#", "name": "b""#), "the path names it"),
+        (at(r#", "count": 2"#), "it is one server"),
+        (at(r#", "buffer": 0"#), "`buffer` is 0, must be a whole number from 1 up"),
+        (at(r#", "protocol": "http2""#), "`protocol` cannot be `http2`"),
+        (at(r#", "tls_name": "a b""#), "tls_name"),
+        (with(r#""address": "127.0.0.1""#), "has no port"),
+        (with(r#""address": "h:1-2""#), "2 addresses for 1 server"),
+        (with(r#""buffer": 2"#), "has no `address`"),
+        (r#"{"type": "type of A", "address": "h:1", "serves": ["m"]}"#.into(), "did you mean `type of a`?"),
+        (r#"{"address": "h:1", "serves": ["m"]}"#.into(), "has no `type`"),
+        (r#"{"type": "type of a", "address": "h:1"}"#.into(), "has no `serves`"),
+        (r#"{"type": "type of a", "address": "h:1", "serves": ["n"]}"#.into(), "`n`"),
+        (r#"{"type": "type of a", "address": "h:1", "serves": ["m", "m"]}"#.into(), "listed twice"),
+        (r#"{"type": "type of a", "address": "h:1", "serves": ["*", "m"]}"#.into(), "nothing can stand beside it"),
     ];
     for (body, why) in cases {
-        let refused = call(running.admin, order("PUT", "/servers/b", body)).await;
-        assert_eq!(refused.status(), 400, "{body}");
+        let refused = call(running.admin, order("PUT", "/servers/b", &body)).await;
+        assert_eq!((refused.status(), refused.error_code().as_str()), (400, "bad_fleet"), "{body}");
         assert!(refused.text().contains(why), "{body}: {}", refused.text());
     }
     assert_eq!(call(running.admin, order("DELETE", "/servers/none", "")).await.status(), 404);
@@ -323,6 +335,58 @@ async fn a_server_that_does_not_fit_is_refused_with_the_reason() {
     assert_eq!(last.status(), 400, "a fleet needs a server");
     assert_eq!(running.gateway.status().epoch, 0);
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_put_can_have_whatever_one_of_the_file_can() {
+    let (first, old, new) = (Backend::replying(OK).await, Backend::replying(OK).await, preface_of_http2().await);
+    let plan = Plan::new(&[("m", &[0]), ("n", &[])])
+        .server("a", 1.0, None, first.address)
+        .settings(|settings| settings.buffer = Some(7));
+    let (running, _) = serve(&plan).await;
+    let put = async |name: &str, body: serde_json::Value| {
+        let put = call(running.admin, order("PUT", &format!("/servers/{name}"), &body.to_string())).await;
+        assert_eq!(put.status(), 200, "{}", put.text());
+    };
+    let (old_address, new_address) = (old.address.to_string(), new.0.to_string());
+    put("plain", serde_json::json!({"type": "type of a", "address": old_address, "serves": ["n"]})).await;
+    put("wide", serde_json::json!({"type": "type of a", "address": old_address, "serves": [], "buffer": "unbounded"}))
+        .await;
+    let buffers: Vec<_> = running.gateway.status().servers.into_iter().map(|s| (s.name, s.buffer)).collect();
+    let expected = [("a".into(), None), ("plain".into(), Some(7)), ("wide".into(), None)];
+    assert_eq!(buffers, expected, "without a word the fleet's");
+    assert_eq!(call(running.address, get("n")).await.header("x-served-by"), Some("plain"));
+    // `plain` again, elsewhere and in another protocol.
+    put("plain", serde_json::json!({"type": "type of a", "address": new_address, "serves": ["*"], "protocol": "h2"}))
+        .await;
+    assert_eq!(call(running.address, get("n")).await.status(), 502);
+    assert_eq!(new.1.await.unwrap(), *b"PRI * HTTP/2.0");
+    put(
+        "plain",
+        serde_json::json!({
+            "type": "type of a", "address": format!("https://{new_address}"), "serves": ["*"], "tls_name": "gpu.test"
+        }),
+    )
+    .await;
+    let address = running.gateway.fleet().servers().find_map(|id| {
+        let fleet = running.gateway.fleet();
+        (fleet.server_name(id) == "plain").then(|| fleet.address(id).cloned())
+    });
+    assert_eq!(address.flatten().unwrap().tls_name.as_deref(), Some("gpu.test"));
+    running.stop().await;
+}
+
+/// Where the first bytes of a connection are read, and no more.
+async fn preface_of_http2() -> (SocketAddr, tokio::task::JoinHandle<[u8; 14]>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let first = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut first = [0; 14];
+        tokio::io::AsyncReadExt::read_exact(&mut stream, &mut first).await.unwrap();
+        first
+    });
+    (address, first)
 }
 
 #[tokio::test]

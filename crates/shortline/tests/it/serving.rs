@@ -138,6 +138,27 @@ fn a_schedule_nobody_can_keep_up_with_ends_with_its_time_and_says_so() {
     assert!(report.contains("fell behind its schedule"), "{report}");
 }
 
+/// Exchanges of the fleet so far.
+fn epoch(gateway: &Gateway) -> u64 {
+    let status = http(&gateway.admin, "GET /status HTTP/1.1", "");
+    let status: Value = serde_json::from_str(status.split_once("\r\n\r\n").unwrap().1).unwrap();
+    status["epoch"].as_u64().unwrap()
+}
+
+fn reaches(gateway: &Gateway, wanted: u64) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while epoch(gateway) < wanted {
+        assert!(Instant::now() < deadline, "epoch {wanted} does not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Which server an idle fleet gives the next request of `m` to.
+fn served_by(gateway: &Gateway) -> String {
+    let answer = http(&gateway.requests, "POST / HTTP/1.1\r\nx-job-type: m\r\nx-service-s: 0.01", "");
+    answer.lines().find_map(|line| line.strip_prefix("x-served-by: ")).unwrap_or("nobody").to_owned()
+}
+
 /// Goal: the fleet file is read again on SIGHUP, when it changes, and when the link to it is swapped; a bad one changes
 /// nothing and is told with its place. Method: `x-served-by` of an idle fleet, the fast server first.
 #[test]
@@ -160,38 +181,60 @@ fn the_fleet_file_is_read_again_on_sighup_on_change_and_behind_links() {
     let path = folder.path().join("two.toml");
     std::os::unix::fs::symlink("data/two.toml", &path).unwrap();
     let gateway = Gateway::start(&path, &[]);
-    let served_by = || {
-        let answer = http(&gateway.requests, "POST / HTTP/1.1\r\nx-job-type: m\r\nx-service-s: 0.01", "");
-        answer.lines().find_map(|line| line.strip_prefix("x-served-by: ")).unwrap_or("nobody").to_owned()
-    };
-    let epoch = || {
-        let status = http(&gateway.admin, "GET /status HTTP/1.1", "");
-        let status: Value = serde_json::from_str(status.split_once("\r\n\r\n").unwrap().1).unwrap();
-        status["epoch"].as_u64().unwrap()
-    };
-    let reaches = |wanted: u64| {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        while epoch() < wanted {
-            assert!(std::time::Instant::now() < deadline, "epoch {wanted} does not come");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-    };
-    assert_eq!(served_by(), "a");
+    assert_eq!(served_by(&gateway), "a");
     point("v2");
-    reaches(1);
-    assert_eq!(served_by(), "b", "the link was swapped");
+    reaches(&gateway, 1);
+    assert_eq!(served_by(&gateway), "b", "the link was swapped");
     std::fs::write(folder.path().join("v2/two.toml"), TWO_SERVERS).unwrap();
-    reaches(2);
-    assert_eq!(served_by(), "a", "the file was written");
+    reaches(&gateway, 2);
+    assert_eq!(served_by(&gateway), "a", "the file was written");
     gateway.signal("-HUP");
-    reaches(3);
+    reaches(&gateway, 3);
 
     std::fs::write(folder.path().join("v2/two.toml"), TWO_SERVERS.replace("\"fast\"\nserves", "\"fats\"\nserves"))
         .unwrap();
     let refused = http(&gateway.admin, "POST /reload HTTP/1.1", "");
     assert!(refused.starts_with("HTTP/1.1 400 "), "{refused}");
     assert!(refused.contains("two.toml:") && refused.contains("fats"), "with its place: {refused}");
-    assert_eq!((served_by(), epoch()), ("a".to_owned(), 3), "the former fleet goes on");
+    assert_eq!((served_by(&gateway), epoch(&gateway)), ("a".to_owned(), 3), "the former fleet goes on");
+}
+
+/// Goal: the edge file and those of `[tls]` are watched as the fleet file is, also behind links that are swapped; and a
+/// change that was taken up by hand, by SIGHUP or POST /reload, is not taken up again. Method: exchanges are counted; after
+/// a reload by hand for three looks of the watcher.
+#[test]
+fn files_that_the_fleet_file_names_are_watched_and_what_was_read_by_hand_is_not_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificates = |version: &str| {
+        std::fs::create_dir(folder.path().join(version)).unwrap();
+        std::fs::write(folder.path().join(version).join("ca.pem"), version).unwrap();
+        std::os::unix::fs::symlink(version, folder.path().join("next")).unwrap();
+        std::fs::rename(folder.path().join("next"), folder.path().join("certificates")).unwrap();
+    };
+    certificates("one");
+    file(&folder, "edges.csv", "job_type,server\nm,a\n");
+    let text = TWO_SERVERS.replace("serves = [\"m\"]\n", "")
+        + "[graph]\nkind = \"file\"\npath = \"edges.csv\"\n[tls]\nca_file = \"certificates/ca.pem\"\n";
+    // Emulated servers are not spoken to by TLS, so what is in the file does not matter here.
+    let path = file(&folder, "two.toml", &text);
+    let gateway = Gateway::start(&path, &[]);
+    assert_eq!(served_by(&gateway), "a");
+    file(&folder, "edges.csv", "job_type,server\nm,b\n");
+    reaches(&gateway, 1);
+    assert_eq!(served_by(&gateway), "b");
+    certificates("another");
+    reaches(&gateway, 2);
+
+    let renamed = text.replace("name = \"two servers\"", "name = \"the same two servers\"");
+    file(&folder, "two.toml", &renamed);
+    gateway.signal("-HUP");
+    reaches(&gateway, 3);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(epoch(&gateway), 3, "once");
+    file(&folder, "two.toml", &text);
+    assert!(http(&gateway.admin, "POST /reload HTTP/1.1", "").starts_with("HTTP/1.1 200 "));
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(epoch(&gateway), 4, "once");
 }
 
 /// About 40 requests a second on a fleet that runs 100 times as fast as written are 0.4 of its seconds, of 11 it can do.

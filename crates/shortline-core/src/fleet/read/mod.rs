@@ -204,6 +204,7 @@ fn settings(
     let routes = gateway::routes(root, &job_types.names, &gateway);
     Ok(Settings {
         policy: defaults.policy.clone()?.map(|policy| policy.value),
+        buffer: defaults.buffer.as_ref().map_err(|&reported| reported)?.as_ref().and_then(|buffer| buffer.value),
         overflow: defaults.overflow?,
         lines: defaults.lines?,
         service: service?,

@@ -103,11 +103,14 @@ fn ranks_are_enough_where_no_rate_is_needed() {
 fn the_fleet_section_sets_policy_and_lines() {
     let text = SMALL.replace(
         "name = \"small\"",
-        "policy = \"jsq-2-2\"\noverflow = \"wait\"\nqueue_size = 1000\nqueue_timeout_s = 30\nhold_s = 60",
+        "policy = \"jsq-2-2\"\noverflow = \"wait\"\nqueue_size = 1000\nqueue_timeout_s = 30\nhold_s = 60\n\
+         buffer = 9",
     );
     let settings = parts(&text).fleet.settings;
     assert_eq!(settings.policy.unwrap().to_string(), "jsq(2,2)");
-    assert_eq!(settings.overflow, Overflow::Wait);
+    assert_eq!((settings.overflow, settings.buffer), (Overflow::Wait, Some(9)));
+    let written = parts(&parts(&text).fleet.to_toml()).fleet.settings;
+    assert_eq!((written.buffer, parts(SMALL).fleet.settings.buffer), (Some(9), None));
     assert_eq!(settings.lines, LineSettings { size: Some(1000), timeout_s: Some(30.0), hold_s: Some(60.0) });
     let rejecting = text.replace("\"wait\"", "\"reject\"");
     assert!(warnings(&rejecting).contains("`queue_size` has no effect"), "{}", warnings(&rejecting));

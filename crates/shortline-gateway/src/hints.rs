@@ -1,0 +1,206 @@
+//! Interim answers (1xx: early hints, processing) on their way to the client.
+//!
+//! A proxy passes on what its server says before the answer (RFC 9110, 15.2). The HTTP library cannot, so
+//! [`ClientStream`](crate::client_stream) writes them between its bytes, and only where they cannot mix with any others:
+//! - at a flush: all bytes so far are out, and the request is not answered yet;
+//! - before the first bytes after a flush, which are those of the answer's head or of a `100 Continue`.
+//!
+//! Interim answers that find neither (another answer's bytes were still on their way, and this one's followed at once)
+//! are left out: none is ever written within or behind an answer. They belong to one request: what a server says too late
+//! finds its request [ended](Hints::end). The client must speak HTTP/1.1 (HTTP/1.0 has none, RFC 9110, 15.2).
+//!
+//! They are no answer: a request may still be sent to another server, whose hints follow then (RFC 8297 allows several),
+//! and no time limit begins anew. `100 Continue` is between neighbours, the gateway's own; 101 is an answer.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, StatusCode};
+
+use crate::headers;
+use crate::link::Link;
+
+/// Most bytes that wait for a client which does not read.
+const MOST_BYTES: usize = 64 << 10;
+
+/// The interim answers of one connection; of its requests there is one at a time.
+#[derive(Default, Debug)]
+pub(crate) struct Hints {
+    /// Whether some wait to be written.
+    any: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default, Debug)]
+struct State {
+    /// Requests so far.
+    request: u64,
+    /// Whether the last one is not answered yet.
+    open: bool,
+    bytes: Vec<u8>,
+    /// Of the connection's task.
+    waker: Option<Waker>,
+}
+
+/// Passes the interim answers for one request on.
+#[derive(Clone, Debug)]
+pub(crate) struct HintSender {
+    /// Weak: a connection that has ended is not kept by what its requests have left behind.
+    link: Weak<Link>,
+    request: u64,
+}
+
+impl Hints {
+    /// A request begins, on the task of this waker.
+    pub(crate) fn begin(link: &Arc<Link>, waker: &Waker) -> HintSender {
+        let mut state = link.hints.lock();
+        state.request += 1;
+        state.open = true;
+        if !state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            state.waker = Some(waker.clone());
+        }
+        HintSender { link: Arc::downgrade(link), request: state.request }
+    }
+
+    /// The request is answered: its head follows.
+    pub(crate) fn end(&self) {
+        self.lock().open = false;
+    }
+
+    /// Whether some wait to be written.
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Relaxed)
+    }
+
+    /// At a flush: what is to be written now.
+    pub(crate) fn at_flush(&self) -> Vec<u8> {
+        let mut state = self.lock();
+        let bytes = self.take(&mut state);
+        // The answer has begun: too late.
+        if state.open { bytes } else { Vec::new() }
+    }
+
+    /// Before other bytes are written, the first after a flush or not: what is to be written before them.
+    pub(crate) fn before(&self, first: bool) -> Vec<u8> {
+        let mut state = self.lock();
+        match (first, state.open) {
+            (true, _) => self.take(&mut state),
+            // They can wait for the next flush.
+            (false, true) => Vec::new(),
+            (false, false) => {
+                self.take(&mut state);
+                Vec::new()
+            }
+        }
+    }
+
+    fn take(&self, state: &mut State) -> Vec<u8> {
+        self.any.store(false, Relaxed);
+        std::mem::take(&mut state.bytes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HintSender {
+    /// The server says this.
+    pub(crate) fn pass(&self, status: StatusCode, mut headers: HeaderMap) {
+        let Some(link) = self.link.upgrade() else { return };
+        let hints = &link.hints;
+        let mut state = hints.lock();
+        if !state.open || state.request != self.request || status == StatusCode::CONTINUE {
+            return;
+        }
+        headers::to_client(&mut headers, None);
+        headers.remove(CONTENT_LENGTH);
+        let written = write(status, &headers);
+        if state.bytes.len() + written.len() > MOST_BYTES {
+            return tracing::debug!(%status, "a client does not read: an interim answer is left out");
+        }
+        state.bytes.extend_from_slice(&written);
+        hints.any.store(true, Relaxed);
+        if let Some(waker) = &state.waker {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// As it goes over the wire.
+fn write(status: StatusCode, headers: &HeaderMap) -> Vec<u8> {
+    let reason = status.canonical_reason().unwrap_or_default();
+    let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", status.as_str()).into_bytes();
+    for (name, value) in headers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            bytes.extend_from_slice(part);
+        }
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HINT: &[u8] = b"HTTP/1.1 103 Early Hints\r\n\r\n";
+
+    fn link() -> (Arc<Link>, HintSender) {
+        let link = Arc::new(Link::default());
+        let sender = Hints::begin(&link, Waker::noop());
+        (link, sender)
+    }
+
+    fn hint(sender: &HintSender) {
+        sender.pass(StatusCode::EARLY_HINTS, HeaderMap::new());
+    }
+
+    #[test]
+    fn hints_are_written_at_a_flush_until_the_request_is_answered_and_then_only_before_the_head() {
+        let (link, sender) = link();
+        assert!(!link.hints.any());
+        hint(&sender);
+        assert!(link.hints.any());
+        assert!(link.hints.before(false).is_empty(), "bytes of another answer are on their way");
+        assert_eq!(link.hints.at_flush(), HINT);
+        assert!(!link.hints.any() && link.hints.at_flush().is_empty(), "once");
+        hint(&sender);
+        link.hints.end();
+        assert_eq!(link.hints.before(true), HINT);
+        assert!(link.hints.before(true).is_empty());
+    }
+
+    #[test]
+    fn hints_are_left_out_where_they_would_be_within_an_answer() {
+        for too_late in [|hints: &Hints| hints.at_flush(), |hints: &Hints| hints.before(false)] {
+            let (link, sender) = link();
+            hint(&sender);
+            link.hints.end();
+            assert!(too_late(&link.hints).is_empty());
+            assert!(!link.hints.any() && link.hints.before(true).is_empty(), "for good");
+        }
+    }
+
+    #[test]
+    fn what_is_said_after_the_end_of_a_request_is_not_said_in_the_next_one() {
+        let (link, late) = link();
+        link.hints.end();
+        hint(&late);
+        assert!(!link.hints.any());
+        let _next = Hints::begin(&link, Waker::noop());
+        hint(&late);
+        assert!(!link.hints.any());
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_keeps_no_more_than_the_limit() {
+        let (link, sender) = link();
+        (0..10_000).for_each(|_| hint(&sender));
+        let held = link.hints.at_flush();
+        assert!(held.len() <= MOST_BYTES && held.len() > MOST_BYTES - HINT.len());
+        assert_eq!(held.len() % HINT.len(), 0, "whole ones");
+    }
+}
