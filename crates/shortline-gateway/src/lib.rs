@@ -11,7 +11,8 @@
 //! 4. `headers` makes the request fit for the server, `upstream` sends it on a kept-alive connection (HTTP/1.1 or
 //!    HTTP/2, with TLS or without) and waits for the answer as long as `[timeouts]` allows.
 //!    `attempts` sends it to another server if that fails and is safe (`retry`, `retry_budget`, `kept_body`).
-//! 5. `response_body` passes the answer on as it comes and, with its last byte, gives back place and connection.
+//! 5. `response_body` passes the answer on as it comes and, with its last byte, gives back place and connection; `paced`
+//!    pauses it for a client that reads slowly.
 //!    What cannot be served is refused (`errors`) with a complete JSON answer, or in gRPC's words (`grpc`). If the
 //!    server switches the protocol, both connections become a `tunnel`.
 //! 6. `exchange` counts and logs the request once, by one word for its `outcome`.
@@ -62,6 +63,7 @@ mod models;
 mod operator;
 mod orders;
 mod outcome;
+mod paced;
 mod per_client;
 mod proxy;
 mod put_server;

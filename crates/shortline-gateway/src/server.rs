@@ -11,17 +11,20 @@
 //! wire, and a job whose client has closed must leave its server at once, not when the answer cannot be delivered.
 //! (Hence not hyper's `half_close`.)
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderValue, Request, Version};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -32,9 +35,14 @@ use crate::checks::keep_checking;
 use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
 use crate::link::Link;
+use crate::paced::Paced;
 use crate::per_client;
 use crate::proxy;
 use crate::shutdown::Shutdown;
+
+/// Clients that the system lets wait to be accepted, if its own limit allows. Beyond it a burst of clients is turned to try
+/// again a second later; by itself it is 128.
+const BACKLOG: i32 = 4096;
 
 /// Pause after a failed `accept` that is not the client's fault (no file descriptors left, for one).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -44,6 +52,12 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Least time between two log lines about one listener.
 const COMPLAINTS: Duration = Duration::from_secs(1);
+
+/// The smallest buffer that hyper works with.
+const LEAST_BUFFER: usize = 8 << 10;
+
+/// Most bytes of an answer over HTTP/2 that wait to be written.
+const SEND_BUFFER: usize = 64 << 10;
 
 /// Header lines that hyper takes without being told.
 const HYPER_HEADERS: usize = 100;
@@ -59,7 +73,7 @@ impl Gateway {
     /// Serves clients on `listener`, and the admin pages on `admin` if given, until the shutdown.
     ///
     /// # Errors
-    /// If the admin server cannot be started.
+    /// If `listener` does not listen or the admin server cannot be started.
     pub async fn serve(
         self: Arc<Self>,
         listener: TcpListener,
@@ -67,6 +81,8 @@ impl Gateway {
         mut shutdown: Shutdown,
         grace: Duration,
     ) -> io::Result<Served> {
+        // It listens already; this is how the backlog of such a socket changes.
+        SockRef::from(&listener).listen(BACKLOG)?;
         let mut timekeeper = JoinSet::new();
         // Stopped last: it answers while connections drain.
         let _admin = match admin {
@@ -156,11 +172,22 @@ impl Gateway {
         }
         let peer = forwarded_for(peer.ip());
         let link = Arc::new(Link::default());
-        let service = service_fn(|request| proxy::handle(Arc::clone(&self), Arc::clone(&link), peer.clone(), request));
+        let service = service_fn(|request: Request<Incoming>| {
+            let paced_by = (request.version() != Version::HTTP_2).then(|| Arc::clone(&link));
+            let answer = proxy::handle(Arc::clone(&self), Arc::clone(&link), peer.clone(), request);
+            async {
+                let Ok(answer) = answer.await;
+                Ok::<_, Infallible>(answer.map(|body| Paced::new(body, paced_by)))
+            }
+        });
         let limits = self.dispatch.epoch().limits.client;
         // An idle connection has this long until the next request; how long its head may take, the stream sees to.
         builder.http1().header_read_timeout(limits.idle.max(limits.header));
-        builder.http2().max_header_list_size(u32::try_from(limits.head.bytes).unwrap_or(u32::MAX));
+        builder.http1().max_buf_size(limits.head.bytes.max(LEAST_BUFFER));
+        builder
+            .http2()
+            .max_send_buf_size(SEND_BUFFER)
+            .max_header_list_size(u32::try_from(limits.head.bytes).unwrap_or(u32::MAX));
         if limits.head.lines > HYPER_HEADERS {
             builder.http1().max_headers(limits.head.lines);
         }

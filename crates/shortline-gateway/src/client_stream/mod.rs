@@ -25,6 +25,10 @@ use tokio::time::{Instant, Sleep};
 use crate::link::Link;
 use framing::{Fault, Framing, HeadLimits, Step};
 
+/// Bytes of an answer that the system may hold unsent for a client, and a piece more. Half of it has to go before the
+/// client counts as reading. By itself the system holds up to 4 MiB, and shows no progress before a third of that is gone.
+pub(crate) const UNSENT: u32 = 32 << 10;
+
 /// How long a client may go on sending after an early answer.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -75,6 +79,7 @@ enum End {
 
 impl ClientStream {
     pub(crate) fn new(stream: TcpStream, link: Arc<Link>, limits: ClientLimits) -> Self {
+        bound_unsent(&stream);
         Self {
             stream,
             link,
@@ -187,6 +192,14 @@ impl ClientStream {
     }
 }
 
+/// Bounds what the system holds unsent, where it can: see [`UNSENT`].
+fn bound_unsent(stream: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT) {
+        tracing::debug!(%error, "what the system holds for a client is not bounded");
+    }
+}
+
 impl AsyncRead for ClientStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
@@ -258,7 +271,9 @@ impl AsyncWrite for ClientStream {
         self.stream.is_write_vectored()
     }
 
+    /// hyper flushes when it has written all it has.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.link.all_written();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

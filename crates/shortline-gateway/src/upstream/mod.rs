@@ -37,6 +37,9 @@ use tls::Handshake;
 pub(crate) use tls::TlsClient;
 pub use tls::TlsError;
 
+/// Most bytes of an answer that are read at once, and of its head. A client that reads slowly keeps a few of these here.
+pub(crate) const PIECE: usize = 32 << 10;
+
 /// Where a server is and what it is spoken to in.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
@@ -335,7 +338,11 @@ impl Upstream {
                 .map(Opened::Http2)
                 .map_err(io::Error::other);
         }
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        let (sender, connection) = http1::Builder::new()
+            .max_buf_size(PIECE)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(io::Error::other)?;
         let task = tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "connection to a server failed");
