@@ -2,9 +2,9 @@
 //!
 //! Load, servers and gateway share the machine with this thread: an answer may have come long before the thread is
 //! given a core to read it. The system counts how long a thread that could run waits for a core
-//! (`/proc/thread-self/schedstat`); what this thread waited in its reads, from the moment the answer woke it, is no
-//! part of the answer's time and is taken off, to the microsecond. What the gateway's admin thread waits for a core is
-//! a part of it, and is shown. Where the system does not count, nothing is taken off.
+//! (`/proc/thread-self/schedstat`); what this thread waited in its last read, from the moment the last of the answer woke
+//! it, is no part of the answer's time and is taken off, to the microsecond. What the gateway's admin thread waits for a
+//! core is a part of it, and is shown. Where the system does not count, nothing is taken off.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,26 +26,33 @@ pub(crate) fn page(admin: SocketAddr, path: &str) -> std::io::Result<String> {
     ask(admin, path).map(|(body, _)| body)
 }
 
-/// The body of an admin page, and the ms that this thread waited for a core when it could have read on.
+/// The body of an admin page, and the ms that this thread waited for a core when it could have read the last of it.
 fn ask(admin: SocketAddr, path: &str) -> std::io::Result<(String, f64)> {
     let mut stream = TcpStream::connect_timeout(&admin, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     write!(stream, "GET {path} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")?;
-    let (mut answer, mut piece, mut own_wait_ms) = (Vec::new(), [0; 16384], 0.0);
+    let (mut answer, mut piece) = (Vec::new(), [0; 16384]);
     loop {
-        let before = waited_ms(Path::new(THIS_THREAD));
+        let before_ms = waited_ms(Path::new(THIS_THREAD));
         let came = stream.read(&mut piece)?;
-        own_wait_ms += waited_ms(Path::new(THIS_THREAD)) - before;
-        if came == 0 {
-            break;
-        }
+        let own_wait_ms = waited_ms(Path::new(THIS_THREAD)) - before_ms;
         answer.extend_from_slice(&piece[..came]);
+        let text = String::from_utf8_lossy(&answer);
+        match whole(&text) {
+            Some((head, body)) if head.starts_with("http/1.1 200") => return Ok((body.to_owned(), own_wait_ms)),
+            Some(_) => return Err(std::io::Error::other(format!("{path}: {text}"))),
+            None if came == 0 => return Err(std::io::Error::other(format!("{path} broke off: {text}"))),
+            None => {}
+        }
     }
-    let answer = String::from_utf8(answer).map_err(std::io::Error::other)?;
-    match answer.split_once("\r\n\r\n") {
-        Some((head, body)) if head.starts_with("HTTP/1.1 200") => Ok((body.to_owned(), own_wait_ms)),
-        _ => Err(std::io::Error::other(format!("{path}: {answer}"))),
-    }
+}
+
+/// Head, in small letters, and body of an answer that is whole.
+fn whole(answer: &str) -> Option<(String, &str)> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let head = head.to_ascii_lowercase();
+    let length: usize = head.split("content-length: ").nth(1)?.lines().next()?.parse().ok()?;
+    (body.len() == length).then_some((head, body))
 }
 
 /// How long a thread has waited for a core so far, in ms; 0 where the system does not count.

@@ -13,6 +13,8 @@ use crate::scenarios::{any, block_on};
 
 /// Memory of the gateway's process that one slow reader may cost.
 const READER_KIB: u64 = 192;
+/// What the system may hold for it, in all sockets from the server to the client.
+const SOCKETS_KIB: u64 = 1024;
 
 /// A client with as little room for what it does not read as the system allows.
 async fn ask(gateway: &Gateway) -> TcpStream {
@@ -61,6 +63,7 @@ pub(crate) fn readers_of_a_kilobyte_a_second(report: &mut Report) {
             held / readers
         ));
         report.holds(grown < readers * READER_KIB, &format!("less than {READER_KIB} KiB a reader"));
+        report.holds(held < readers * SOCKETS_KIB, &format!("less than {SOCKETS_KIB} KiB a reader in sockets"));
         let mut lost = Vec::new();
         for task in tasks {
             lost.extend(task.await.unwrap().err());
