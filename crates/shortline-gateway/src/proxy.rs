@@ -25,6 +25,7 @@ use crate::job_type::Named;
 use crate::link::Link;
 use crate::models;
 use crate::outcome::Outcome;
+use crate::paced::Paced;
 use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
 use crate::tunnel::{Switch, Tunnel};
@@ -37,23 +38,25 @@ pub(crate) async fn handle(
     link: Arc<Link>,
     peer: HeaderValue,
     request: Request<Incoming>,
-) -> Result<Response<ResponseBody>, Infallible> {
+) -> Result<Response<Paced<ResponseBody>>, Infallible> {
     let (mut head, body) = request.into_parts();
+    let is_http2 = head.version == Version::HTTP_2;
+    let paced_by = (!is_http2).then(|| Arc::clone(&link));
+    let paced = |response: Response<ResponseBody>| Ok(response.map(|body| Paced::new(body, paced_by)));
     let mut exchange = Exchange::begin(&gateway, &head);
     let epoch = gateway.dispatch.epoch();
     if let Some(refusal) = link.refusal(&head.method) {
-        return Ok(refuse(&epoch, exchange, &refusal));
+        return paced(refuse(&epoch, exchange, &refusal));
     }
     if let Some(models) = models::answer(&gateway, &epoch, &head) {
         link.answer(models.status());
-        return Ok(list(exchange, models));
+        return paced(list(exchange, models));
     }
     let switch = Switch::asked_for(&mut head, body.is_end_stream());
     if head.version == Version::HTTP_11 {
         let hints = std::future::poll_fn(|cx| Poll::Ready(Hints::begin(&link, cx.waker())));
         exchange.set_hints(hints.await);
     }
-    let is_http2 = head.version == Version::HTTP_2;
     let answered = {
         let answer = pin!(answer(&epoch, &mut exchange, &peer, &mut head, RequestBody::new(body), switch.as_ref()));
         let mut answer = pin!(gateway.cut_off.unless_ordered(answer));
@@ -77,7 +80,7 @@ pub(crate) async fn handle(
         (Err(refusal), _) => refuse(&epoch, exchange, &refusal),
     };
     link.answer(response.status());
-    Ok(response)
+    paced(response)
 }
 
 /// The head of the answer of the server that serves the request.

@@ -30,6 +30,7 @@ use hyper_util::rt::TokioIo;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::PIECE;
 use super::interim::{Interim, Watched};
 use super::stream::ServerStream;
 use crate::alarm::Alarm;
@@ -76,7 +77,7 @@ impl Connection {
     pub(super) async fn open(stream: ServerStream, peer: IpAddr) -> hyper::Result<Self> {
         let interim = Arc::<Interim>::default();
         let stream = TokioIo::new(Watched::new(stream, Arc::clone(&interim)));
-        let (sender, connection) = http1::handshake(stream).await?;
+        let (sender, connection) = http1::Builder::new().max_buf_size(PIECE).handshake(stream).await?;
         let gate = Arc::<Gate>::default();
         let waker = Waker::from(Arc::clone(&gate));
         let driver = Driver::Here(Box::pin(connection.with_upgrades()), gate, waker);

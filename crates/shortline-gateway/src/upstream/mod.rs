@@ -43,6 +43,9 @@ use tls::Handshake;
 pub(crate) use tls::TlsClient;
 pub use tls::TlsError;
 
+/// Most bytes of an answer that are read at once, and of its head. A client that reads slowly keeps a few of these here.
+pub(crate) const PIECE: usize = 32 << 10;
+
 /// Where a server is and what it is spoken to in.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
