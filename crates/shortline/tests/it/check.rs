@@ -900,6 +900,19 @@ fn servers_that_stay_down_after_listed_failures_count_nowhere() {
     assert_eq!(report["stable_why"], "some job types that arrive are on no server that stays up");
 }
 
+/// A logarithm of three servers is 2, of the two that stay up 1: `jsq(log)` goes on sampling two, which `random` shows to matter.
+#[test]
+fn a_policy_samples_as_many_after_listed_failures_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "server_type = [{ name = 'A', rate = 1 }, { name = 'B', rate = 0.2 }]
+        server = [{ name = 'a', count = 2, type = 'A', serves = ['*'] }, { name = 'b', type = 'B', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 0.9 }]
+        failures = { events = [[1, 'a-1', 'down']] }";
+    let report = json(&file(&folder, "fleet.toml", text), &["--policy", "jsq(log),random"]);
+    let stable = |i: usize| (&report["stability_by_policy"][i]["policy"], &report["stability_by_policy"][i]["stable"]);
+    assert_eq!([stable(0), stable(1)], [(&"jsq(log)".into(), &true.into()), (&"random".into(), &false.into())]);
+}
+
 #[test]
 fn listed_failures_that_leave_all_servers_up_change_nothing_in_the_long_run() {
     let (code, mut never) = listed(3, 1.5, "");
