@@ -96,7 +96,7 @@ pub(crate) async fn forward(
     let has_others = settings.attempts > 1 && epoch.fleet.graph().degree(job_type.index()) > 1;
     let is_empty = body.is_end_stream();
     let kept = if has_others && !is_empty { body.keep(settings.body_limit) } else { None };
-    let deadline = Instant::now() + epoch.limits.first_byte;
+    let deadline = exchange.began() + epoch.limits.first_byte;
     let mut tried: Vec<ServerKey> = Vec::new();
     loop {
         let Some(server) = exchange.server().cloned() else { return Err(Refusal::UpstreamError) };

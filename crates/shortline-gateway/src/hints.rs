@@ -12,10 +12,14 @@
 //! They are no answer: a request may still be sent to another server, whose hints follow then (RFC 8297 allows several),
 //! and no time limit begins anew. `100 Continue` is between neighbours, the gateway's own; 101 is an answer.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
+use atomic_waker::AtomicWaker;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, StatusCode};
 
@@ -28,20 +32,21 @@ const MOST_BYTES: usize = 64 << 10;
 /// The interim answers of one connection; of its requests there is one at a time.
 #[derive(Default, Debug)]
 pub(crate) struct Hints {
+    /// Odd while a request is not answered yet: its number. Changed by the connection's task alone.
+    turn: AtomicU64,
     /// Whether some wait to be written.
     any: AtomicBool,
-    state: Mutex<State>,
+    waiting: Mutex<Waiting>,
+    /// Of the connection.
+    task: AtomicWaker,
 }
 
+/// What waits to be written.
 #[derive(Default, Debug)]
-struct State {
-    /// Requests so far.
+struct Waiting {
+    /// For this request.
     request: u64,
-    /// Whether the last one is not answered yet.
-    open: bool,
     bytes: Vec<u8>,
-    /// Of the connection's task.
-    waker: Option<Waker>,
 }
 
 /// Passes the interim answers for one request on.
@@ -55,18 +60,16 @@ pub(crate) struct HintSender {
 impl Hints {
     /// A request begins, on the task of this waker.
     pub(crate) fn begin(link: &Arc<Link>, waker: &Waker) -> HintSender {
-        let mut state = link.hints.lock();
-        state.request += 1;
-        state.open = true;
-        if !state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            state.waker = Some(waker.clone());
-        }
-        HintSender { link: Arc::downgrade(link), request: state.request }
+        link.hints.task.register(waker);
+        let request = (link.hints.turn.load(Relaxed) + 1) | 1;
+        link.hints.turn.store(request, Release);
+        HintSender { link: Arc::downgrade(link), request }
     }
 
     /// The request is answered: its head follows.
     pub(crate) fn end(&self) {
-        self.lock().open = false;
+        let turn = self.turn.load(Relaxed);
+        self.turn.store(turn + (turn & 1), Release);
     }
 
     /// Whether some wait to be written.
@@ -76,33 +79,32 @@ impl Hints {
 
     /// At a flush: what is to be written now.
     pub(crate) fn at_flush(&self) -> Vec<u8> {
-        let mut state = self.lock();
-        let bytes = self.take(&mut state);
-        // The answer has begun: too late.
-        if state.open { bytes } else { Vec::new() }
+        let turn = self.turn.load(Relaxed);
+        self.take(|request| request == turn)
     }
 
     /// Before other bytes are written, the first after a flush or not: what is to be written before them.
     pub(crate) fn before(&self, first: bool) -> Vec<u8> {
-        let mut state = self.lock();
-        match (first, state.open) {
-            (true, _) => self.take(&mut state),
+        let turn = self.turn.load(Relaxed);
+        match (first, turn & 1 == 1) {
+            // The first bytes of the answer, if it has just begun.
+            (true, _) => self.take(|request| request == turn || request + 1 == turn),
             // They can wait for the next flush.
             (false, true) => Vec::new(),
-            (false, false) => {
-                self.take(&mut state);
-                Vec::new()
-            }
+            (false, false) => self.take(|_| false),
         }
     }
 
-    fn take(&self, state: &mut State) -> Vec<u8> {
+    /// Takes what waits, if it is for the right request; else it is too late.
+    fn take(&self, is_for: impl FnOnce(u64) -> bool) -> Vec<u8> {
+        let mut waiting = self.lock();
         self.any.store(false, Relaxed);
-        std::mem::take(&mut state.bytes)
+        let bytes = std::mem::take(&mut waiting.bytes);
+        if is_for(waiting.request) { bytes } else { Vec::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,21 +113,22 @@ impl HintSender {
     pub(crate) fn pass(&self, status: StatusCode, mut headers: HeaderMap) {
         let Some(link) = self.link.upgrade() else { return };
         let hints = &link.hints;
-        let mut state = hints.lock();
-        if !state.open || state.request != self.request || status == StatusCode::CONTINUE {
+        let mut waiting = hints.lock();
+        if hints.turn.load(Acquire) != self.request || status == StatusCode::CONTINUE {
             return;
+        }
+        if waiting.request != self.request {
+            *waiting = Waiting { request: self.request, bytes: Vec::new() };
         }
         headers::to_client(&mut headers, None);
         headers.remove(CONTENT_LENGTH);
         let written = write(status, &headers);
-        if state.bytes.len() + written.len() > MOST_BYTES {
+        if waiting.bytes.len() + written.len() > MOST_BYTES {
             return tracing::debug!(%status, "a client does not read: an interim answer is left out");
         }
-        state.bytes.extend_from_slice(&written);
+        waiting.bytes.extend_from_slice(&written);
         hints.any.store(true, Relaxed);
-        if let Some(waker) = &state.waker {
-            waker.wake_by_ref();
-        }
+        hints.task.wake();
     }
 }
 

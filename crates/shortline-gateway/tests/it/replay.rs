@@ -192,7 +192,7 @@ async fn a_pause_of_the_target_is_seen_by_every_request_due_in_it() {
     // Responses 0.5, 0.45, ..., 0.05: mean 0.275.
     assert!((0.274..0.8).contains(&mean(&report)), "{}", mean(&report));
     let lag = report.send_lag_s;
-    assert!(lag.p50 > 1e-7 && lag.p50 < 0.01 && lag.p50 <= lag.p99 && lag.p99 <= lag.max, "{lag:?}");
+    assert!(lag.p50 > 1e-7 && lag.p50 < 0.1 && lag.p50 <= lag.p99 && lag.p99 <= lag.max, "{lag:?}");
 }
 
 /// The runtime's only worker is kept busy from 0.05 to 0.25 s: the request due at 0.1 s leaves late, and that counts.
