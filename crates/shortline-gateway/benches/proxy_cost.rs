@@ -2,8 +2,12 @@
 //!
 //! `cargo bench -p shortline-gateway --bench proxy_cost [-- PAIRS SECONDS]`: one fast backend, 64 kept-alive
 //! connections in a closed loop, a 200-byte reply. The proxy under test is a process of its own on core 0, backend
-//! and clients share core 1 (`taskset`); CPU comes from outside, `/proc/PID/task/*/schedstat`. Pairs are interleaved
-//! and the median of their ratios is printed, because a shared machine drifts.
+//! and clients are one thread on core 1 (`taskset`); CPU comes from outside, `/proc/PID/task/*/schedstat`. Pairs are
+//! interleaved and the median of their ratios is printed, because a shared machine drifts.
+//!
+//! Backend and clients never sleep: they look for work without end. Who writes to a process that sleeps pays for waking
+//! it, several microseconds on a virtual machine, and the slower a proxy, the more often its peers sleep: in such a bench
+//! a third of the gateway's CPU was waking them (`-- PAIRS SECONDS sleep` measures it so).
 //!
 //! The bare proxy is hyper's server and hyper-util's pooling client, and nothing else: no job type, no decision, no
 //! header touched but the ones HTTP demands. nginx and HAProxy are measured beside it where they are installed
@@ -13,6 +17,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program reports by printing and panicking")]
 
 use std::convert::Infallible;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -40,12 +45,10 @@ fn main() {
     match arguments.as_slice() {
         ["bare", listen, backend] => block_on(bare(listen.parse().unwrap(), backend.parse().unwrap())),
         ["gateway", listen, backend] => block_on(gateway(listen.parse().unwrap(), backend.parse().unwrap())),
-        ["backend", listen] => block_on(backend(listen.parse().unwrap())),
-        ["load", target, kind, seconds] => {
-            block_on(load(target.parse().unwrap(), request(kind), Duration::from_secs_f64(seconds.parse().unwrap())));
-        }
-        [] => compare(9, 2.0),
-        [pairs, seconds] => compare(pairs.parse().unwrap(), seconds.parse().unwrap()),
+        ["peers", listen, sleep] => peers(listen.parse().unwrap(), *sleep == "sleep"),
+        [] => compare(9, 2.0, ""),
+        [pairs, seconds] => compare(pairs.parse().unwrap(), seconds.parse().unwrap(), ""),
+        [pairs, seconds, "sleep"] => compare(pairs.parse().unwrap(), seconds.parse().unwrap(), "sleep"),
         other => panic!("not understood: {other:?}"),
     }
 }
@@ -61,7 +64,7 @@ impl Process {
     fn start(core: &str, arguments: &[&str]) -> Self {
         let program = std::env::current_exe().unwrap();
         let mut command = Command::new("taskset");
-        command.args(["-c", core]).arg(program).args(arguments).stdout(Stdio::piped());
+        command.args(["-c", core]).arg(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         Self(command.spawn().expect("taskset is there"))
     }
 
@@ -84,10 +87,21 @@ impl Process {
         Duration::from_nanos(tasks.map(|task| of_task(task.unwrap())).sum())
     }
 
-    fn output(mut self) -> String {
-        let mut text = String::new();
-        std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut text).unwrap();
-        text
+    /// Tells it a line.
+    fn tell(&mut self, line: &str) {
+        writeln!(self.0.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// The next line that it says.
+    fn hear(&mut self) -> String {
+        let mut line = Vec::new();
+        let out = self.0.stdout.as_mut().unwrap();
+        while !line.ends_with(b"\n") {
+            let mut byte = [0];
+            out.read_exact(&mut byte).expect("it says a line");
+            line.extend(byte);
+        }
+        String::from_utf8(line).unwrap()
     }
 }
 
@@ -111,11 +125,11 @@ struct Contender {
 }
 
 /// Runs the pairs and prints the table.
-fn compare(rounds: usize, seconds: f64) {
+fn compare(rounds: usize, seconds: f64, sleep: &str) {
     let backend = free_port();
     let folder = std::env::temp_dir().join(format!("proxy-cost-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let _backend = Process::start("1", &["backend", &backend]);
+    let mut peers = Process::start("1", &["peers", &backend, sleep]);
     let mut contenders: Vec<Contender> = ["bare", "gateway"]
         .map(|name| {
             let address = free_port();
@@ -142,7 +156,7 @@ fn compare(rounds: usize, seconds: f64) {
         let mut measured: Vec<Vec<(f64, f64)>> = contenders.iter().map(|_| Vec::new()).collect();
         for _ in 0..rounds {
             for (contender, measured) in contenders.iter().zip(&mut measured) {
-                measured.push(measure(&contender.process, &contender.address, kind, seconds));
+                measured.push(measure(contender, &mut peers, kind, seconds));
             }
         }
         for (contender, own) in contenders.iter().zip(&measured) {
@@ -196,15 +210,14 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// CPU per request in microseconds, and requests per second.
-fn measure(process: &Process, address: &str, kind: &str, seconds: f64) -> (f64, f64) {
-    let load = Process::start("1", &["load", address, kind, &seconds.to_string()]);
+fn measure(contender: &Contender, peers: &mut Process, kind: &str, seconds: f64) -> (f64, f64) {
+    peers.tell(&format!("{} {kind} {seconds}", contender.address));
+    // The clients count from the end of the warm-up on as well.
     std::thread::sleep(WARM_UP);
-    let (before, began) = (process.cpu(), Instant::now());
-    let requests: f64 = load.output().trim().parse().expect("a number of requests");
-    let cpu = process.cpu() - before;
-    let measured = began.elapsed().as_secs_f64();
-    // The load counts from the end of the warm-up on as well.
-    (cpu.as_secs_f64() / requests * 1e6, requests / measured)
+    let (before, began) = (contender.process.cpu(), Instant::now());
+    let requests: f64 = peers.hear().trim().parse().expect("a number of requests");
+    let cpu = contender.process.cpu() - before;
+    (cpu.as_secs_f64() / requests * 1e6, requests / began.elapsed().as_secs_f64())
 }
 
 fn request(kind: &str) -> Vec<u8> {
@@ -218,6 +231,30 @@ fn request(kind: &str) -> Vec<u8> {
         .into_bytes(),
         other => panic!("no request is called {other}"),
     }
+}
+
+/// The backend, and clients as they are ordered on standard input, in one thread.
+fn peers(listen: SocketAddr, sleep: bool) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (orders, mut ordered) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        std::io::stdin().lines().map_while(Result::ok).try_for_each(|order| orders.send(order)).unwrap();
+    });
+    runtime.block_on(async {
+        tokio::spawn(backend(listen));
+        if !sleep {
+            tokio::spawn(async {
+                loop {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        while let Some(order) = ordered.recv().await {
+            let words: Vec<&str> = order.split(' ').collect();
+            let duration = Duration::from_secs_f64(words[2].parse().unwrap());
+            load(words[0].parse().unwrap(), request(words[1]), duration).await;
+        }
+    });
 }
 
 /// Clients in a closed loop; prints how many answers came after the warm-up.

@@ -4,15 +4,15 @@
 //! answer is watched by `response_body`. A request that goes elsewhere gets its new place first and gives the old one
 //! back then, so that it is never nowhere; what the old server said is passed on if there is no new place.
 
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header, request};
-use http_body::{Body, Frame};
-use http_body_util::BodyExt;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header, request};
+use http_body::Body;
 use hyper::body::Incoming;
 use shortline_core::JobTypeId;
 use shortline_core::live::ServerKey;
@@ -32,7 +32,7 @@ use crate::model_lost;
 use crate::request_body::{Late, Progress, RequestBody};
 use crate::response_body::Sender;
 use crate::retry::{self, Cause};
-use crate::upstream::Sent;
+use crate::upstream::{Lease, Sent};
 
 /// For so long an answer that may say "no such model" is waited for, before it is passed on as it comes.
 const PEEK_TIME: Duration = Duration::from_secs(1);
@@ -41,19 +41,41 @@ const PEEK_TIME: Duration = Duration::from_secs(1);
 /// goes away. More in a row is a fault.
 const MOST_STALE: usize = 100;
 
-/// What one server made of a request.
+/// What one server made of a request: an answer, or the refusal to give instead.
+type Attempt = Result<(Response<Incoming>, Sender), Refusal>;
+
+/// A request as the client has sent it, but for its body.
 #[derive(Debug)]
-enum Attempt {
-    Answer(Response<Incoming>, Sender),
-    /// With the request, if nothing of it was sent.
-    Failed(Refusal, Option<Request<RequestBody>>),
+pub(crate) struct Outgoing<'a> {
+    pub(crate) head: &'a request::Parts,
+    /// Where it comes from.
+    pub(crate) peer: &'a HeaderValue,
+    /// What `traceparent` says, if the client does not.
+    pub(crate) trace: Option<headers::Trace>,
+    /// The protocol that it asks for.
+    pub(crate) protocol: Option<&'a HeaderValue>,
 }
 
-/// What is needed to send a request again.
-#[derive(Debug)]
-struct Spare {
-    head: request::Parts,
-    body: Arc<KeptBody>,
+impl Outgoing<'_> {
+    /// The request as this server expects it: HTTP/1.1, the target without scheme and host.
+    fn to(&self, server: &Server, body: RequestBody) -> Request<RequestBody> {
+        let mut request = Request::new(body);
+        let Self { head, peer, trace, .. } = self;
+        let authority = head.uri.authority();
+        *request.method_mut() = head.method.clone();
+        *request.uri_mut() = match (authority, head.uri.path_and_query()) {
+            (None, _) => head.uri.clone(),
+            (Some(_), None) => Uri::from_static("/"),
+            (Some(_), Some(path)) => Uri::from(path.clone()),
+        };
+        let upstream = server.upstream();
+        *request.headers_mut() =
+            headers::for_server(&head.headers, peer, trace.as_ref(), authority, upstream.authority());
+        if let Some(protocol) = self.protocol {
+            headers::ask_to_switch(request.headers_mut(), protocol);
+        }
+        request
+    }
 }
 
 /// Sends the request to the server where it has its place, or else to others, and waits for the head of an answer.
@@ -64,48 +86,43 @@ pub(crate) async fn forward(
     epoch: &Epoch,
     exchange: &mut Exchange,
     job_type: JobTypeId,
-    head: request::Parts,
+    outgoing: &Outgoing<'_>,
     mut body: RequestBody,
-    may_switch: bool,
-) -> Result<(Response<Incoming>, Sender), Refusal> {
+) -> Attempt {
     let gateway = Arc::clone(&exchange.gateway);
     let settings = &epoch.fleet.settings().retry;
     gateway.retry_budget.deposit();
-    let method = head.method.clone();
+    let method = &outgoing.head.method;
     let has_others = settings.attempts > 1 && epoch.fleet.graph().degree(job_type.index()) > 1;
-    let spare = match has_others {
-        true => body.keep(settings.body_limit).map(|body| Spare { head: head.clone(), body }),
-        false => None,
-    };
+    let is_empty = body.is_end_stream();
+    let kept = if has_others && !is_empty { body.keep(settings.body_limit) } else { None };
     let deadline = Instant::now() + epoch.limits.first_byte;
     let mut tried: Vec<ServerKey> = Vec::new();
-    let mut request = Request::from_parts(head, body);
     loop {
         let Some(server) = exchange.server().cloned() else { return Err(Refusal::UpstreamError) };
+        let mut request = Some(outgoing.to(&server, body));
+        let may_switch = outgoing.protocol.is_some();
         let hints = exchange.hints();
-        let mut attempt = send(&gateway, &epoch.limits, &server, request, hints, deadline, may_switch).await;
-        let (cause, report) = judge(epoch, exchange, &mut attempt, &method).await;
+        let mut attempt = send(&gateway, &epoch.limits, &server, &mut request, hints, deadline, may_switch).await;
+        let (cause, report) = judge(epoch, exchange, &mut attempt, method).await;
         if let Some(report) = report {
             exchange.report(report);
         }
-        let again = cause.filter(|cause| has_others && cause.is_safe_for(&method) && Instant::now() < deadline);
+        let again = cause.filter(|cause| has_others && cause.is_safe_for(method) && Instant::now() < deadline);
         if let Some(cause) = again
             && tried.len() + 1 < settings.attempts as usize
-            && let Some(next) = next_request(&mut attempt, spare.as_ref())
+            && let Some(again) = body_again(request, kept.as_deref(), is_empty)
         {
             tried.extend(exchange.key());
             if move_on(exchange, settings, cause, &tried) {
-                if let Attempt::Answer(answer, sender) = attempt {
-                    let_go(&gateway, answer, sender).await;
+                if let Ok((answer, sender)) = attempt {
+                    Box::pin(let_go(&gateway, answer, sender)).await;
                 }
-                request = next;
+                body = again;
                 continue;
             }
         }
-        return match attempt {
-            Attempt::Answer(answer, sender) => Ok((answer, sender)),
-            Attempt::Failed(refusal, _) => Err(refusal),
-        };
+        return attempt;
     }
 }
 
@@ -135,13 +152,13 @@ fn move_on(
     }
 }
 
-/// The request once more: the one that was not sent, or a copy.
-fn next_request(attempt: &mut Attempt, spare: Option<&Spare>) -> Option<Request<RequestBody>> {
-    if let Attempt::Failed(_, unsent @ Some(_)) = attempt {
-        return unsent.take();
+/// The body once more: the one that was not sent, or a copy.
+fn body_again(unsent: Option<Request<RequestBody>>, kept: Option<&KeptBody>, is_empty: bool) -> Option<RequestBody> {
+    match unsent {
+        Some(request) => Some(request.into_body()),
+        None if is_empty => Some(RequestBody::of([])),
+        None => Some(RequestBody::of(kept?.again()?)),
     }
-    let spare = spare?;
-    Some(Request::from_parts(spare.head.clone(), RequestBody::of(spare.body.again()?)))
 }
 
 /// What this attempt is a cause for, and what it says of the server.
@@ -152,16 +169,16 @@ async fn judge(
     method: &Method,
 ) -> (Option<Cause>, Option<Report>) {
     let (answer, sender) = match attempt {
-        Attempt::Answer(answer, sender) => (answer, sender),
-        Attempt::Failed(Refusal::UpstreamConnect, _) => return (Some(Cause::Connect), Some(Report::Failed)),
-        Attempt::Failed(Refusal::UpstreamError, _) => return (Some(Cause::Reset), Some(Report::Failed)),
-        Attempt::Failed(Refusal::UpstreamTimeout, _) => return (None, Some(Report::Failed)),
-        Attempt::Failed(..) => return (None, None),
+        Ok((answer, sender)) => (answer, sender),
+        Err(Refusal::UpstreamConnect) => return (Some(Cause::Connect), Some(Report::Failed)),
+        Err(Refusal::UpstreamError) => return (Some(Cause::Reset), Some(Report::Failed)),
+        Err(Refusal::UpstreamTimeout) => return (None, Some(Report::Failed)),
+        Err(..) => return (None, None),
     };
     let health = &epoch.fleet.settings().health;
     if health.model_lost_status.contains(&answer.status().as_u16())
         && method != Method::HEAD
-        && says_model_lost(answer, sender).await
+        && Box::pin(says_model_lost(answer, sender)).await
     {
         exchange.lose_model();
         return (Some(Cause::ModelLost), Some(Report::BeganWell));
@@ -190,7 +207,7 @@ async fn says_model_lost(answer: &mut Response<Incoming>, sender: &mut Sender) -
     let mut text = Vec::new();
     let read = async {
         while text.len() <= model_lost::MOST_BYTES {
-            let Some(Ok(frame)) = body.frame().await else { return };
+            let Some(Ok(frame)) = poll_fn(|cx| sender.lease.poll_frame(body, cx)).await else { return };
             text.extend_from_slice(frame.data_ref().map_or(&[], Bytes::as_ref));
             sender.ahead.push_back(frame);
         }
@@ -201,76 +218,71 @@ async fn says_model_lost(answer: &mut Response<Incoming>, sender: &mut Sender) -
 }
 
 /// Lets go of an answer that nobody gets; its connection is kept if all of it is here.
-async fn let_go(gateway: &Gateway, mut answer: Response<Incoming>, sender: Sender) {
+async fn let_go(gateway: &Gateway, mut answer: Response<Incoming>, mut sender: Sender) {
     let body = answer.body_mut();
-    while let Poll::Ready(Some(Ok(_))) = std::future::poll_fn(|cx| {
-        Poll::Ready(Pin::new(&mut *body).poll_frame(cx) as Poll<Option<Result<Frame<Bytes>, _>>>)
-    })
-    .await
-    {}
+    while let Poll::Ready(Some(Ok(_))) = poll_fn(|cx| Poll::Ready(sender.lease.poll_frame(body, cx))).await {}
     if body.is_end_stream() && sender.upload.as_ref().is_none_or(|upload| upload.is_sent()) {
         gateway.give_back(sender.lease);
     }
 }
 
-/// Sends the request to this server and waits for the head of its answer.
+/// Sends the request to this server and waits for the head of its answer. The request is put back if it may be sent as it
+/// is to another one.
 async fn send(
     gateway: &Gateway,
     limits: &Limits,
     server: &Server,
-    mut request: Request<RequestBody>,
+    request: &mut Option<Request<RequestBody>>,
     hints: Option<&HintSender>,
     deadline: Instant,
     may_switch: bool,
 ) -> Attempt {
-    let upload = request.body_mut().watch();
-    for _ in 0..MOST_STALE {
-        let mut lease = match gateway.lease(server, limits).await {
+    let upload = request.as_mut().and_then(|request| request.body_mut().watch());
+    for attempt in 0..MOST_STALE {
+        let mut lease = match gateway.lease(server, limits, attempt > 0).await {
             Ok(lease) => lease,
-            Err(refusal) => return Attempt::Failed(refusal, Some(request)),
+            Err(refusal) => return Err(refusal),
         };
         if may_switch && lease.is_shared() {
-            return Attempt::Failed(Refusal::Unsupported("a switch of protocols with a server over HTTP/2"), None);
+            return Err(Refusal::Unsupported("a switch of protocols with a server over HTTP/2"));
         }
-        let refusal = match in_time(lease.send(request, hints), upload.as_deref(), limits, deadline).await {
+        return Err(match in_time(&mut lease, request, hints, upload.as_deref(), limits, deadline).await {
             Ok(Sent::Answer(answer))
                 if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !may_switch
                     || !headers::is_plainly_framed(answer.headers()) =>
             {
                 Refusal::UpstreamError
             }
-            Ok(Sent::Answer(answer)) => return Attempt::Answer(answer, Sender::new(lease, upload)),
-            Ok(Sent::Stale(again)) => {
-                request = again;
-                continue;
-            }
+            Ok(Sent::Answer(answer)) => return Ok((answer, Sender::new(lease, upload))),
+            Ok(Sent::Stale) => continue,
             Ok(Sent::Failed) if upload.is_some_and(|upload| upload.is_broken()) => Refusal::BadRequest,
             Ok(Sent::Failed) => Refusal::UpstreamError,
             Err(refusal) => refusal,
-        };
-        return Attempt::Failed(refusal, None);
+        });
     }
-    Attempt::Failed(Refusal::UpstreamError, Some(request))
+    Err(Refusal::UpstreamError)
 }
 
 /// Waits for the answer's head until the deadline, and while a body is under way as long as it moves.
 async fn in_time(
-    send: impl Future<Output = Sent>,
+    lease: &mut Lease,
+    request: &mut Option<Request<RequestBody>>,
+    hints: Option<&HintSender>,
     upload: Option<&Progress>,
     limits: &Limits,
     deadline: Instant,
 ) -> Result<Sent, Refusal> {
+    let mut send = pin!(lease.send(request, hints, upload.is_none().then_some(deadline)));
     let Some(upload) = upload else {
-        return tokio::time::timeout_at(deadline, send).await.map_err(|_| Refusal::UpstreamTimeout);
+        return send.await.ok_or(Refusal::UpstreamTimeout);
     };
-    let mut send = std::pin::pin!(send);
     loop {
         match upload.late(limits.idle, limits.first_byte) {
             Late::Client => return Err(Refusal::ClientTimeout),
             Late::Server => return Err(Refusal::UpstreamTimeout),
             Late::NotBefore(deadline) => {
                 if let Ok(sent) = tokio::time::timeout_at(deadline, &mut send).await {
-                    return Ok(sent);
+                    return sent.ok_or(Refusal::UpstreamTimeout);
                 }
             }
         }

@@ -81,8 +81,8 @@ async fn is_well(gateway: &Gateway, server: &Server, checks: &Checks) -> Result<
     *request.uri_mut() = checks.path.parse().map_err(|_| Refusal::BadRequest)?;
     request.headers_mut().insert(header::HOST, lease.upstream().authority().clone());
     request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static("shortline-check"));
-    match lease.send(request, None).await {
-        Sent::Answer(answer) => Ok((200..400).contains(&answer.status().as_u16())),
-        Sent::Stale(_) | Sent::Failed => Err(Refusal::UpstreamError),
+    match lease.send(&mut Some(request), None, None).await {
+        Some(Sent::Answer(answer)) => Ok((200..400).contains(&answer.status().as_u16())),
+        Some(Sent::Stale | Sent::Failed) | None => Err(Refusal::UpstreamError),
     }
 }

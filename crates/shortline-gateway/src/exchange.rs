@@ -198,7 +198,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.leave_server();
-        if self.outcome == Outcome::ClientAbort && self.gateway.cut_off.1.is_ending() {
+        if self.outcome == Outcome::ClientAbort && self.gateway.cut_off.is_ordered() {
             self.outcome = Outcome::CutOff;
         }
         let response = self.arrived.elapsed();

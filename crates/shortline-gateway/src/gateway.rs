@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::breaker::Word;
+use crate::cut_off::CutOff;
 use crate::descriptors;
 use crate::dispatch::Dispatch;
 use crate::epoch::{Addresses, Limits};
@@ -22,7 +23,6 @@ use crate::fleet_server::Server;
 use crate::per_client::PerClient;
 use crate::reload::{CompleteFleet, ReadFleet, Reloads, Source};
 use crate::retry_budget::RetryBudget;
-use crate::shutdown::{Shutdown, Trigger, shutdown};
 use crate::stats::{JobTypeRecord, Stats};
 use crate::upstream::{Lease, TlsError, names};
 
@@ -175,7 +175,7 @@ pub struct Gateway {
     pub(crate) created_s: u64,
     pub(crate) draining: AtomicBool,
     /// Ends what still runs when the grace is over.
-    pub(crate) cut_off: (Trigger, Shutdown),
+    pub(crate) cut_off: CutOff,
     /// Measurements of the rates so far.
     ticks: AtomicU32,
     /// Who has how many connections.
@@ -215,7 +215,7 @@ impl Gateway {
             started: Instant::now(),
             created_s: UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
             draining: AtomicBool::new(false),
-            cut_off: shutdown(),
+            cut_off: CutOff::default(),
             ticks: AtomicU32::new(0),
             clients: PerClient::default(),
             client_sockets: Arc::new(Semaphore::new(connections)),
@@ -266,15 +266,17 @@ impl Gateway {
         ((ahead + 1.0) / rate).ceil().clamp(1.0, LONGEST_RETRY_S as f64) as u64
     }
 
-    /// A connection to a server: an idle one, or a new one if there is room for it.
+    /// A connection to a server: an idle one ([`Upstream::idle`](crate::upstream::Upstream::idle)), or a new one if there
+    /// is room for it.
     ///
     /// # Errors
     /// The refusal to answer with.
-    pub(crate) async fn lease(&self, server: &Server, limits: &Limits) -> Result<Lease, Refusal> {
+    pub(crate) async fn lease(&self, server: &Server, limits: &Limits, checked: bool) -> Result<Lease, Refusal> {
         let upstream = server.upstream();
-        match upstream.idle() {
+        match upstream.idle(checked) {
             Some(lease) => Ok(lease),
-            None => upstream.connect(limits.connect, self.server_socket(limits.connect).await?).await,
+            // In a box, as all that is seldom needed: the future of a request is copied on its way.
+            None => Box::pin(self.new_lease(server, limits.connect)).await,
         }
     }
 

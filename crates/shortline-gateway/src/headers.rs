@@ -15,12 +15,11 @@
 //! [`is_plainly_framed`]).
 
 use std::cell::RefCell;
-use std::fmt::Write;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING,
+    UPGRADE, VIA,
 };
 use http::uri::Authority;
 use http::{Version, request};
@@ -35,10 +34,9 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// Most lines that a request gets on its way.
+const MOST_ADDED: usize = 8;
 
 /// How the gateway calls itself in `via`.
 const VIA_NAME: &str = "1.1 shortline";
@@ -73,54 +71,82 @@ pub(crate) fn is_plainly_framed(headers: &HeaderMap) -> bool {
         && lines.next().is_none()
 }
 
-/// Rewrites a request's headers for the server. `authority` is the one in the request's URI (HTTP/2, absolute form).
-pub(crate) fn to_server(
-    headers: &mut HeaderMap,
+/// The text of a `traceparent`.
+pub(crate) type Trace = [u8; 55];
+
+/// A new `traceparent`, if a request does not have one that is valid.
+pub(crate) fn new_trace(headers: &HeaderMap) -> Option<Trace> {
+    let mut traces = headers.get_all(TRACEPARENT).iter();
+    let is_good = traces.next().is_some_and(|trace| is_traceparent(trace.as_bytes())) && traces.next().is_none();
+    (!is_good).then(traceparent)
+}
+
+/// A request's headers for a server. `trace` takes the place of the client's; `authority` is the one in the request's URI
+/// (HTTP/2, absolute form).
+pub(crate) fn for_server(
+    headers: &HeaderMap,
     peer: &HeaderValue,
+    trace: Option<&Trace>,
     authority: Option<&Authority>,
     server: &HeaderValue,
-) {
-    let trailers = accepts_trailers(headers);
-    remove_hop_by_hop(headers);
-    headers.remove(EXPECT);
-    headers.remove(HTTP2_SETTINGS);
-    headers.remove(PROXY_AUTHORIZATION);
-    if trailers {
-        headers.insert(TE, HeaderValue::from_static("trailers"));
-    }
+) -> HeaderMap {
+    let listed = listed_hop_by_hop(headers);
+    let is_coded = headers.contains_key(TRANSFER_ENCODING);
     // RFC 9112 3.2.2: the authority of an absolute-form target replaces Host.
-    if let Some(authority) = authority.and_then(|a| HeaderValue::from_str(a.as_str()).ok()) {
-        headers.insert(HOST, authority);
-    }
-    match headers.get(HOST).cloned() {
-        Some(host) => {
-            headers.entry(X_FORWARDED_HOST).or_insert(host);
+    let authority = authority.and_then(|a| HeaderValue::from_str(a.as_str()).ok());
+    let host = authority.or_else(|| headers.get(HOST).cloned());
+    let mut sent = HeaderMap::with_capacity(headers.len() + MOST_ADDED);
+    sent.insert(HOST, host.clone().unwrap_or_else(|| server.clone()));
+    let (mut forwarded_for, mut via, mut has_host, mut has_proto) = (Vec::new(), Vec::new(), false, false);
+    for (name, value) in headers {
+        match name.as_str() {
+            "host" | "expect" | "http2-settings" | "proxy-authorization" => {}
+            "x-forwarded-for" => forwarded_for.push(value),
+            _ if is_hop_by_hop(name) || listed.contains(name) => {}
+            "content-length" if is_coded => {}
+            "traceparent" | "tracestate" if trace.is_some() => {}
+            "via" => via.push(value),
+            known => {
+                has_host |= known == "x-forwarded-host";
+                has_proto |= known == "x-forwarded-proto";
+                sent.append(name.clone(), value.clone());
+            }
         }
-        None => {
-            headers.insert(HOST, server.clone());
-        }
     }
-    append(headers, X_FORWARDED_FOR, peer);
-    headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
-    append(headers, VIA, &HeaderValue::from_static(VIA_NAME));
-    let mut traces = headers.get_all(TRACEPARENT).iter();
-    if !(traces.next().is_some_and(|trace| is_traceparent(trace.as_bytes())) && traces.next().is_none()) {
-        headers.insert(TRACEPARENT, traceparent());
-        headers.remove(TRACESTATE);
+    if let Some(trace) = trace {
+        let trace = HeaderValue::from_bytes(trace).expect("hexadecimal digits and dashes are a header value");
+        sent.insert(TRACEPARENT, trace);
     }
+    if accepts_trailers(headers) {
+        sent.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    if let (Some(host), false) = (host, has_host) {
+        sent.insert(X_FORWARDED_HOST, host);
+    }
+    if !has_proto {
+        sent.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"));
+    }
+    sent.insert(X_FORWARDED_FOR, joined(&forwarded_for, peer));
+    sent.insert(VIA, joined(&via, &HeaderValue::from_static(VIA_NAME)));
+    sent
 }
 
 /// Rewrites a server's headers for the client.
 pub(crate) fn to_client(headers: &mut HeaderMap, served_by: Option<&HeaderValue>) {
-    remove_hop_by_hop(headers);
-    headers.remove(PROXY_AUTHENTICATE);
-    match served_by {
-        Some(name) => {
-            headers.insert(X_SERVED_BY, name.clone());
+    let listed = listed_hop_by_hop(headers);
+    let stays_behind = |name: &&HeaderName| {
+        is_hop_by_hop(name) || **name == PROXY_AUTHENTICATE || **name == X_SERVED_BY || listed.contains(name)
+    };
+    let gone: Vec<HeaderName> = headers.keys().filter(stays_behind).cloned().collect();
+    for name in gone {
+        // RFC 9112 6.3: where both are, the transfer coding frames the body and the length is a trap for the next one.
+        if name == TRANSFER_ENCODING {
+            headers.remove(CONTENT_LENGTH);
         }
-        None => {
-            headers.remove(X_SERVED_BY);
-        }
+        headers.remove(name);
+    }
+    if let Some(name) = served_by {
+        headers.insert(X_SERVED_BY, name.clone());
     }
 }
 
@@ -139,25 +165,18 @@ pub(crate) fn ask_to_switch(headers: &mut HeaderMap, protocol: &HeaderValue) {
     headers.insert(UPGRADE, protocol.clone());
 }
 
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    if headers.contains_key(CONNECTION) {
-        let listed: Vec<HeaderName> = tokens(headers, &CONNECTION)
-            .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
-            // A client must not be able to strike these out.
-            .filter(|name| *name != HOST && *name != X_FORWARDED_FOR && *name != X_JOB_TYPE)
-            .collect();
-        listed.iter().for_each(|name| {
-            headers.remove(name);
-        });
-        headers.remove(CONNECTION);
-    }
-    // RFC 9112 6.3: where both are, the transfer coding frames the body and the length is a trap for the next one.
-    if headers.remove(TRANSFER_ENCODING).is_some() {
-        headers.remove(CONTENT_LENGTH);
-    }
-    for name in [KEEP_ALIVE, PROXY_CONNECTION, TE, UPGRADE] {
-        headers.remove(name);
-    }
+/// Whether a header is between two neighbours whatever they say.
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(name.as_str(), "connection" | "keep-alive" | "proxy-connection" | "te" | "transfer-encoding" | "upgrade")
+}
+
+/// Those that the neighbour lists as such.
+fn listed_hop_by_hop(headers: &HeaderMap) -> Vec<HeaderName> {
+    tokens(headers, &CONNECTION)
+        .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
+        // A client must not be able to strike these out.
+        .filter(|name| ![HOST, X_FORWARDED_FOR, X_JOB_TYPE, TRACEPARENT].contains(name))
+        .collect()
 }
 
 fn accepts_trailers(headers: &HeaderMap) -> bool {
@@ -171,20 +190,18 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
     headers.get_all(name).into_iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(',')).map(str::trim)
 }
 
-/// Appends to a list header, joining its lines into one.
-fn append(headers: &mut HeaderMap, name: HeaderName, value: &HeaderValue) {
-    if !headers.contains_key(&name) {
-        headers.insert(name, value.clone());
-        return;
+/// A list header with one more element, its lines joined into one.
+fn joined(lines: &[&HeaderValue], value: &HeaderValue) -> HeaderValue {
+    if lines.is_empty() {
+        return value.clone();
     }
     let mut joined = Vec::new();
-    for earlier in headers.get_all(&name) {
+    for earlier in lines {
         joined.extend_from_slice(earlier.as_bytes());
         joined.extend_from_slice(b", ");
     }
     joined.extend_from_slice(value.as_bytes());
-    let joined = HeaderValue::from_bytes(&joined).expect("values joined by a comma are a value");
-    headers.insert(name, joined);
+    HeaderValue::from_bytes(&joined).expect("values joined by a comma are a value")
 }
 
 /// Whether it is `version-trace-parent-flags` in lower-case hexadecimal, with ids that are not all 0. Version ff is
@@ -203,17 +220,31 @@ fn is_traceparent(text: &[u8]) -> bool {
         && (more.is_empty() || (version != b"00" && more[0] == b'-'))
 }
 
+/// Every byte in hexadecimal.
+const HEX: [[u8; 2]; 256] = {
+    let (digits, mut hex, mut byte) = (*b"0123456789abcdef", [[0; 2]; 256], 0);
+    while byte < 256 {
+        hex[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    hex
+};
+
 /// A new `traceparent`: version 00, random trace and parent ids, sampled.
-fn traceparent() -> HeaderValue {
+fn traceparent() -> Trace {
     thread_local! {
         // Ids need to differ, not to be secret: seeded once a thread from the system's entropy.
         static IDS: RefCell<Generator> = RefCell::new(Generator::seed_from_u64(RandomState::new().build_hasher().finish()));
     }
     let (high, low, parent) = IDS.with_borrow_mut(|ids| (ids.next_u64(), ids.next_u64(), ids.next_u64()));
-    let mut text = String::with_capacity(55);
+    let mut text = *b"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01";
     // All-zero ids are invalid.
-    write!(text, "00-{high:016x}{:016x}-{:016x}-01", low.max(1), parent.max(1)).expect("a String takes all text");
-    HeaderValue::try_from(text).expect("hexadecimal digits and dashes are a header value")
+    for (at, id) in [(3, high), (19, low.max(1)), (36, parent.max(1))] {
+        for (digits, byte) in text[at..at + 16].chunks_exact_mut(2).zip(id.to_be_bytes()) {
+            digits.copy_from_slice(&HEX[usize::from(byte)]);
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -229,9 +260,8 @@ mod tests {
     }
 
     fn sent(lines: &[(&'static str, &str)]) -> HeaderMap {
-        let mut headers = map(lines);
-        to_server(&mut headers, &HeaderValue::from_static("10.1.1.1"), None, &HeaderValue::from_static("gpu:8000"));
-        headers
+        let (headers, value) = (map(lines), HeaderValue::from_static);
+        for_server(&headers, &value("10.1.1.1"), new_trace(&headers).as_ref(), None, &value("gpu:8000"))
     }
 
     #[test]
@@ -333,9 +363,10 @@ mod tests {
     #[test]
     fn the_host_of_an_absolute_target_wins_and_a_missing_one_is_the_servers() {
         assert_eq!(sent(&[])["host"], "gpu:8000");
-        let mut headers = map(&[("host", "a")]);
+        let headers = map(&[("host", "a")]);
         let authority = "b:81".parse().unwrap();
-        to_server(&mut headers, &HeaderValue::from_static("::1"), Some(&authority), &HeaderValue::from_static("gpu"));
+        let value = HeaderValue::from_static;
+        let headers = for_server(&headers, &value("::1"), None, Some(&authority), &value("gpu"));
         assert_eq!(headers["host"], "b:81");
     }
 
@@ -343,7 +374,7 @@ mod tests {
     fn a_new_traceparent_is_valid_and_differs_from_the_last() {
         let (a, b) = (traceparent(), traceparent());
         assert_ne!(a, b);
-        let parts: Vec<&str> = a.to_str().unwrap().split('-').collect();
+        let parts: Vec<&str> = std::str::from_utf8(&a).unwrap().split('-').collect();
         assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [2, 32, 16, 2]);
         assert!(parts.iter().all(|p| p.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase())));
     }

@@ -12,7 +12,8 @@
 //!    HTTP/2, with TLS or without) and waits for the answer as long as `[timeouts]` allows.
 //!    `attempts` sends it to another server if that fails and is safe (`retry`, `retry_budget`, `kept_body`).
 //!    What it says before its answer passes by way of `hints`.
-//! 5. `response_body` passes the answer on as it comes and, with its last byte, gives back place and connection.
+//! 5. `response_body` passes the answer on as it comes and, with its last byte, gives back place and connection; `paced`
+//!    pauses it for a client that reads slowly.
 //!    What cannot be served is refused (`errors`) with a complete JSON answer, or in gRPC's words (`grpc`). If the
 //!    server switches the protocol, both connections become a `tunnel`
 //!    (from clients over HTTP/2 by `websocket`).
@@ -33,10 +34,12 @@
 //! it, it costs one comparison.
 
 mod admin;
+mod alarm;
 mod attempts;
 mod breaker;
 mod checks;
 mod client_stream;
+mod cut_off;
 mod dashboard;
 mod descriptors;
 mod dispatch;
@@ -65,6 +68,7 @@ mod models;
 mod operator;
 mod orders;
 mod outcome;
+mod paced;
 mod per_client;
 mod proxy;
 mod put_server;
@@ -87,6 +91,7 @@ pub mod trace;
 mod tunnel;
 mod upstream;
 mod websocket;
+mod write_together;
 
 pub use descriptors::raise_descriptor_limit;
 pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};

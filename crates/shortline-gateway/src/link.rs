@@ -2,10 +2,12 @@
 //!
 //! The connection tells of a [`Fault`] in the stream: the request that stands for the faulty one is then refused. A
 //! request that is answered by a switch of protocols leaves the [`Tunnel`] to its connection, which runs it when HTTP
-//! has ended.
+//! has ended. The connection also tells when all of an answer that it was given is written, for which further pieces wait
+//! ([`Paced`](crate::paced::Paced)).
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use http::{Method, StatusCode};
 
@@ -13,6 +15,9 @@ use crate::client_stream::framing::{Fault, REPLACED_METHOD};
 use crate::errors::{OTHER_CODINGS, Refusal};
 use crate::hints::Hints;
 use crate::tunnel::Tunnel;
+
+/// With so many bytes to be written, an answer pauses: enough to write many small pieces at once.
+const ENOUGH: usize = 16 << 10;
 
 /// Between one client's connection and its requests.
 #[derive(Default, Debug)]
@@ -22,6 +27,10 @@ pub(crate) struct Link {
     /// Interim answers.
     pub(crate) hints: Hints,
     tunnel: Mutex<Option<Tunnel>>,
+    /// Bytes of an answer that were handed over since all of it was written.
+    unwritten: AtomicUsize,
+    /// The answer that pauses because they are many.
+    paused: Mutex<Option<Waker>>,
 }
 
 const NOTHING: u8 = 0;
@@ -67,6 +76,30 @@ impl Link {
             NOTHING | ASKED => None,
             switched => Some(switched == SWITCHED),
         }
+    }
+
+    /// So many bytes of an answer are handed over to be written.
+    pub(crate) fn hand_over(&self, bytes: usize) {
+        self.unwritten.fetch_add(bytes, Relaxed);
+    }
+
+    /// All that was handed over is written.
+    pub(crate) fn all_written(&self) {
+        if self.unwritten.load(Relaxed) > 0
+            && self.unwritten.swap(0, Relaxed) >= ENOUGH
+            && let Some(answer) = self.paused.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            answer.wake();
+        }
+    }
+
+    /// Ready if more may be handed over. Asked by the task that writes: with HTTP/1.1 it is the same.
+    pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.unwritten.load(Relaxed) < ENOUGH {
+            return Poll::Ready(());
+        }
+        *self.paused.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     pub(crate) fn set_tunnel(&self, tunnel: Tunnel) {

@@ -1,21 +1,21 @@
 //! The path of a request: job type, server, forward, answer.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
 use http_body::Body;
 use hyper::body::Incoming;
 use shortline_core::JobTypeId;
 use shortline_core::fleet::settings::JobTypeSource;
 
-use crate::attempts::forward;
+use crate::attempts::{Outgoing, forward};
 use crate::epoch::Epoch;
 use crate::errors::Refusal;
 use crate::exchange::Exchange;
-use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::headers;
 use crate::health::Report;
@@ -25,6 +25,7 @@ use crate::job_type::Named;
 use crate::link::Link;
 use crate::models;
 use crate::outcome::Outcome;
+use crate::paced::Paced;
 use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
 use crate::tunnel::{Switch, Tunnel};
@@ -37,43 +38,49 @@ pub(crate) async fn handle(
     link: Arc<Link>,
     peer: HeaderValue,
     request: Request<Incoming>,
-) -> Result<Response<ResponseBody>, Infallible> {
+) -> Result<Response<Paced<ResponseBody>>, Infallible> {
     let (mut head, body) = request.into_parts();
+    let is_http2 = head.version == Version::HTTP_2;
+    let paced_by = (!is_http2).then(|| Arc::clone(&link));
+    let paced = |response: Response<ResponseBody>| Ok(response.map(|body| Paced::new(body, paced_by)));
     let mut exchange = Exchange::begin(&gateway, &head);
     let epoch = gateway.dispatch.epoch();
     if let Some(refusal) = link.refusal(&head.method) {
-        return Ok(refuse(&epoch, exchange, &refusal));
+        return paced(refuse(&epoch, exchange, &refusal));
     }
     if let Some(models) = models::answer(&gateway, &epoch, &head) {
         link.answer(models.status());
-        return Ok(list(exchange, models));
+        return paced(list(exchange, models));
     }
     let switch = Switch::asked_for(&mut head, body.is_end_stream());
     if head.version == Version::HTTP_11 {
         let hints = std::future::poll_fn(|cx| Poll::Ready(Hints::begin(&link, cx.waker())));
         exchange.set_hints(hints.await);
     }
-    let mut end = gateway.cut_off.1.clone();
-    let answered = tokio::select! {
-        biased;
-        answered = answer(&epoch, &mut exchange, &peer, head, RequestBody::new(body), switch.as_ref()) => answered,
-        () = end.ending() => Err(Refusal::CutOff),
+    let answered = {
+        let answer = pin!(answer(&epoch, &mut exchange, &peer, &mut head, RequestBody::new(body), switch.as_ref()));
+        let mut answer = pin!(gateway.cut_off.unless_ordered(answer));
+        match is_http2 {
+            // A request over HTTP/2 has a task of its own.
+            true => gateway.cut_off.wakes(&mut answer).await,
+            false => answer.await,
+        }
     };
     link.hints.end();
     let response = match (answered, switch) {
         (Ok((answer, sender)), Some(switch)) => match switch.verdict(&answer) {
             Verdict::Switched => switch_over(&epoch, exchange, answer, sender, switch, &link),
-            Verdict::Declined => pass_on(&epoch, exchange, answer, sender).await,
+            Verdict::Declined => pass_on(&epoch, exchange, answer, sender),
             Verdict::Broken => {
                 exchange.report(Report::Failed);
                 refuse(&epoch, exchange, &Refusal::UpstreamError)
             }
         },
-        (Ok((answer, sender)), None) => pass_on(&epoch, exchange, answer, sender).await,
+        (Ok((answer, sender)), None) => pass_on(&epoch, exchange, answer, sender),
         (Err(refusal), _) => refuse(&epoch, exchange, &refusal),
     };
     link.answer(response.status());
-    Ok(response)
+    paced(response)
 }
 
 /// The head of the answer of the server that serves the request.
@@ -81,25 +88,23 @@ async fn answer(
     epoch: &Arc<Epoch>,
     exchange: &mut Exchange,
     peer: &HeaderValue,
-    mut head: request::Parts,
+    head: &mut request::Parts,
     mut body: RequestBody,
     switch: Option<&Switch>,
 ) -> Result<(Response<Incoming>, Sender), Refusal> {
-    let (job_type, server) = match place(epoch, exchange, &mut head, &mut body).await {
-        Ok(placed) => placed,
+    let job_type = match place(epoch, exchange, head, &mut body).await {
+        Ok(job_type) => job_type,
         Err(refusal) => {
             // A client that waits for "100 Continue" has sent nothing that would be in the way.
             if !head.headers.contains_key(header::EXPECT) {
-                body.discard().await;
+                Box::pin(body.discard()).await;
             }
             return Err(refusal);
         }
     };
-    headers::to_server(&mut head.headers, peer, head.uri.authority(), server.upstream().authority());
-    if let Some(switch) = switch {
-        headers::ask_to_switch(&mut head.headers, &switch.protocol);
-    }
-    forward(epoch, exchange, job_type, to_origin_form(head), body, switch.is_some()).await
+    let trace = headers::new_trace(&head.headers);
+    let outgoing = Outgoing { head, peer, trace, protocol: switch.map(|switch| &switch.protocol) };
+    forward(epoch, exchange, job_type, &outgoing, body).await
 }
 
 /// Finds the job type and a place at a server, waiting in line for it if need be.
@@ -108,7 +113,7 @@ async fn place(
     exchange: &mut Exchange,
     head: &mut request::Parts,
     body: &mut RequestBody,
-) -> Result<(JobTypeId, Arc<Server>), Refusal> {
+) -> Result<JobTypeId, Refusal> {
     headers::check(head, epoch.limits.client.head.lines)?;
     if head.method == Method::CONNECT {
         return Err(Refusal::Unsupported("CONNECT"));
@@ -123,7 +128,7 @@ async fn place(
     let (place, reason) = loop {
         match exchange.gateway.dispatch.route(epoch, job_type) {
             Route::Placed(place, reason) => break (place, reason),
-            Route::InLine(line) => match line.place(&epoch.limits).await {
+            Route::InLine(line) => match Box::pin(line.place(&epoch.limits)).await {
                 Waited::Placed(place) => break (place, Reason::Waited),
                 Waited::TooLong => return Err(Refusal::QueueTimeout),
                 Waited::NoServerUp => return Err(Refusal::NoServerUp),
@@ -136,22 +141,12 @@ async fn place(
             }
         }
     };
-    let server = Arc::clone(place.server());
     exchange.placed(place, reason);
-    Ok((job_type, server))
-}
-
-/// The request as a server expects it: HTTP/1.1, the target without scheme and host.
-fn to_origin_form(mut head: request::Parts) -> request::Parts {
-    if head.uri.authority().is_some() {
-        head.uri = head.uri.into_parts().path_and_query.map_or_else(|| Uri::from_static("/"), Uri::from);
-    }
-    head.version = Version::HTTP_11;
-    head
+    Ok(job_type)
 }
 
 /// The server's answer, for the client.
-async fn pass_on(
+fn pass_on(
     epoch: &Epoch,
     mut exchange: Exchange,
     answer: Response<Incoming>,
@@ -161,9 +156,9 @@ async fn pass_on(
     head.version = Version::HTTP_11;
     headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
     exchange.answered(head.status);
-    match Streamed::begin(exchange, incoming, sender, epoch.limits.idle).await {
+    match Streamed::begin(exchange, incoming, sender, epoch.limits.idle) {
         Ok(body) => Response::from_parts(head, ResponseBody::Streamed(body)),
-        Err(exchange) => refuse(epoch, exchange, &Refusal::UpstreamError),
+        Err(exchange) => refuse(epoch, *exchange, &Refusal::UpstreamError),
     }
 }
 
@@ -172,10 +167,11 @@ fn switch_over(
     epoch: &Epoch,
     mut exchange: Exchange,
     mut answer: Response<Incoming>,
-    sender: Sender,
+    mut sender: Sender,
     switch: Switch,
     link: &Link,
 ) -> Response<ResponseBody> {
+    sender.lease.run_by_itself();
     let server = hyper::upgrade::on(&mut answer);
     let (mut head, _) = answer.into_parts();
     let protocol = head.headers.get(header::UPGRADE).cloned().unwrap_or(switch.protocol);

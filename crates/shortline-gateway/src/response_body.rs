@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,8 +39,10 @@ pub(crate) enum ResponseBody {
 /// A server's answer under way.
 #[derive(Debug)]
 pub(crate) struct Streamed {
-    /// What was read before the head was passed on.
+    /// What was read before the answer was judged.
     ahead: VecDeque<Frame<Bytes>>,
+    /// What was read before the head was passed on.
+    next: Option<Frame<Bytes>>,
     incoming: Incoming,
     exchange: Exchange,
     connection: Option<Lease>,
@@ -86,48 +88,61 @@ impl Streamed {
     ///
     /// # Errors
     /// The exchange back, if the server has broken off already.
-    pub(crate) async fn begin(
+    pub(crate) fn begin(
         mut exchange: Exchange,
         incoming: Incoming,
         sender: Sender,
         idle: Duration,
-    ) -> Result<Self, Exchange> {
-        let Sender { lease, upload, ahead } = sender;
+    ) -> Result<Self, Box<Exchange>> {
+        let Sender { mut lease, upload, ahead } = sender;
         exchange.passed_on(ahead.iter().filter_map(Frame::data_ref).map(Bytes::len).sum());
+        if upload.as_ref().is_some_and(|upload| !upload.is_sent()) {
+            // The client may take nothing of the answer before the server has all of the request.
+            lease.run_by_itself();
+        }
         let connection = Some(lease);
-        let mut body =
-            Self { ahead, incoming, exchange, connection, upload, idle, alarm: None, moved: true, broken: None };
+        let mut body = Self {
+            ahead,
+            next: None,
+            incoming,
+            exchange,
+            connection,
+            upload,
+            idle,
+            alarm: None,
+            moved: true,
+            broken: None,
+        };
         if body.incoming.is_end_stream() {
             body.end();
             return Ok(body);
         }
-        match std::future::poll_fn(|cx| Poll::Ready(body.poll_incoming(cx))).await {
+        // Looked at without a waker: it is polled again, for the client, before anybody waits.
+        match body.poll_incoming(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Some(Err(error))) => {
                 tracing::debug!(%error, "a server broke off right behind the head of its answer");
-                return Err(body.exchange);
+                return Err(Box::new(body.exchange));
             }
-            Poll::Ready(Some(Ok(frame))) => body.ahead.push_back(frame),
+            Poll::Ready(Some(Ok(frame))) => body.next = Some(frame),
             Poll::Ready(None) | Poll::Pending => {}
         }
         Ok(body)
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        if let Some(frame) = self.ahead.pop_front() {
+        if let Some(frame) = self.ahead.pop_front().or_else(|| self.next.take()) {
             return Poll::Ready(Some(Ok(frame)));
         }
         if let Some(broken) = self.broken.take() {
             return Poll::Ready(Some(Err(broken)));
-        }
-        if self.connection.is_none() {
-            return Poll::Ready(None);
         }
         let polled = self.poll_incoming(cx);
         one_turn_late(polled, &mut self.broken, cx)
     }
 
     fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        match Pin::new(&mut self.incoming).poll_frame(cx) {
+        let Some(lease) = &mut self.connection else { return Poll::Ready(None) };
+        match lease.poll_frame(&mut self.incoming, cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.moved = true;
                 match frame.trailers_ref() {
@@ -174,7 +189,8 @@ impl Streamed {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let ahead = self.ahead.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum::<u64>();
+        let ahead =
+            self.ahead.iter().chain(&self.next).filter_map(Frame::data_ref).map(|data| data.len() as u64).sum::<u64>();
         let rest = self.incoming.size_hint();
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + ahead);
@@ -223,7 +239,9 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Own(bytes) => bytes.is_empty(),
-            Self::Streamed(streamed) => streamed.ahead.is_empty() && streamed.incoming.is_end_stream(),
+            Self::Streamed(streamed) => {
+                streamed.ahead.is_empty() && streamed.next.is_none() && streamed.incoming.is_end_stream()
+            }
         }
     }
 

@@ -19,15 +19,17 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::admin::Admin;
+use crate::alarm::ConnectionTimer;
 use crate::checks::keep_checking;
 use crate::client_stream::ClientStream;
 use crate::gateway::Gateway;
@@ -35,6 +37,10 @@ use crate::link::Link;
 use crate::per_client;
 use crate::proxy;
 use crate::shutdown::Shutdown;
+
+/// Clients that the system lets wait to be accepted, if its own limit allows. Beyond it a burst of clients is turned to try
+/// again a second later; by itself it is 128.
+const BACKLOG: i32 = 4096;
 
 /// Pause after a failed `accept` that is not the client's fault (no file descriptors left, for one).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -44,6 +50,12 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Least time between two log lines about one listener.
 const COMPLAINTS: Duration = Duration::from_secs(1);
+
+/// The smallest buffer that hyper works with.
+const LEAST_BUFFER: usize = 8 << 10;
+
+/// Most bytes of an answer over HTTP/2 that wait to be written.
+const SEND_BUFFER: usize = 64 << 10;
 
 /// Header lines that hyper takes without being told.
 const HYPER_HEADERS: usize = 100;
@@ -59,7 +71,7 @@ impl Gateway {
     /// Serves clients on `listener`, and the admin pages on `admin` if given, until the shutdown.
     ///
     /// # Errors
-    /// If the admin server cannot be started.
+    /// If `listener` does not listen or the admin server cannot be started.
     pub async fn serve(
         self: Arc<Self>,
         listener: TcpListener,
@@ -67,6 +79,8 @@ impl Gateway {
         mut shutdown: Shutdown,
         grace: Duration,
     ) -> io::Result<Served> {
+        // It listens already; this is how the backlog of such a socket changes.
+        SockRef::from(&listener).listen(BACKLOG)?;
         let mut timekeeper = JoinSet::new();
         // Stopped last: it answers while connections drain.
         let _admin = match admin {
@@ -82,7 +96,6 @@ impl Gateway {
         checks.spawn(Arc::clone(&self).follow_names());
 
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new());
         // WebSocket over HTTP/2 (RFC 8441).
         builder.http2().enable_connect_protocol();
         let graceful = GracefulShutdown::new();
@@ -123,7 +136,7 @@ impl Gateway {
                 () = shutdown.ending() => false,
             };
             if !in_time {
-                self.cut_off.0.end();
+                self.cut_off.order();
                 // Who is slower than this is cut off without a word.
                 let _: Result<(), _> = tokio::time::timeout(LAST_WORDS, drained).await;
             }
@@ -161,14 +174,18 @@ impl Gateway {
         let service = service_fn(|request| proxy::handle(Arc::clone(&self), Arc::clone(&link), peer.clone(), request));
         let limits = self.dispatch.epoch().limits.client;
         // An idle connection has this long until the next request; how long its head may take, the stream sees to.
-        builder.http1().header_read_timeout(limits.idle.max(limits.header));
-        builder.http2().max_header_list_size(u32::try_from(limits.head.bytes).unwrap_or(u32::MAX));
+        builder.http1().timer(ConnectionTimer::default()).header_read_timeout(limits.idle.max(limits.header));
+        builder.http1().max_buf_size(limits.head.bytes.max(LEAST_BUFFER));
+        builder
+            .http2()
+            .max_send_buf_size(SEND_BUFFER)
+            .max_header_list_size(u32::try_from(limits.head.bytes).unwrap_or(u32::MAX));
         if limits.head.lines > HYPER_HEADERS {
             builder.http1().max_headers(limits.head.lines);
         }
         let stream = TokioIo::new(ClientStream::new(stream, Arc::clone(&link), limits));
-        let connection = builder.serve_connection_with_upgrades(stream, service);
-        if let Err(error) = watcher.watch(connection).await {
+        let connection = watcher.watch(builder.serve_connection_with_upgrades(stream, service));
+        if let Err(error) = self.cut_off.wakes(connection).await {
             tracing::debug!(error, "connection to a client failed");
             self.stats.hung_up(&*error);
         }

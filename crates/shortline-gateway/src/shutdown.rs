@@ -78,11 +78,6 @@ impl Shutdown {
         self.reach(Phase::End).await;
     }
 
-    /// Whether the end is ordered.
-    pub(crate) fn is_ending(&self) -> bool {
-        *self.0.borrow() == Phase::End
-    }
-
     async fn reach(&mut self, phase: Phase) {
         if self.0.wait_for(|now| *now >= phase).await.is_err() {
             std::future::pending::<()>().await;

@@ -7,6 +7,7 @@
 //! off when the grace is over.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -102,7 +103,7 @@ impl Tunnel {
             }
         };
         drop(lease);
-        let mut end = exchange.gateway.cut_off.1.clone();
+        let gateway = Arc::clone(&exchange.gateway);
         let moved = Moved::new();
         let ended = {
             let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
@@ -113,7 +114,7 @@ impl Tunnel {
                 biased;
                 ended = async { tokio::try_join!(up, down) } => ended.map(drop),
                 () = moved.idle(idle) => Err(Broken::Idle),
-                () = end.ending() => Err(Broken::CutOff),
+                () = gateway.cut_off.ordered() => Err(Broken::CutOff),
             }
         };
         exchange.passed_on(usize::try_from(moved.down.load(Relaxed)).unwrap_or(usize::MAX));

@@ -2,7 +2,7 @@
 //!
 //! The bucket of a time is the exponent and the first 6 bits of the fraction of its binary form: 64 buckets an octave,
 //! 1.6 % wide at most. A quantile is interpolated linearly inside its bucket, which leaves an error of about 1e-4
-//! for smooth laws. Only the buckets between the shortest and the longest time are kept, whatever the unit of time.
+//! for smooth laws. Times that are 0 have a bucket of their own, which is read as 0. Only the buckets between the shortest and the longest time are kept, whatever the unit of time.
 
 const FRACTION_BITS: u32 = 6;
 const SHIFT: u32 = 52 - FRACTION_BITS;
@@ -59,6 +59,9 @@ impl Histogram {
         for (bucket, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let count = count as f64;
             if before + count >= wanted {
+                if self.first + bucket == NOTHING {
+                    return Some(0.0);
+                }
                 let (low, high) = (edge(self.first + bucket), edge(self.first + bucket + 1));
                 return Some(low + (high - low) * (wanted - before) / count);
             }
@@ -82,10 +85,13 @@ impl Histogram {
         }
         let later = self.counts.iter().skip(at - self.first + 1).sum::<u64>() as f64;
         let (low, high) = (edge(at), edge(at + 1));
-        let share = ((high - t) / (high - low)).clamp(0.0, 1.0);
+        let share = if at == NOTHING { 0.0 } else { ((high - t) / (high - low)).clamp(0.0, 1.0) };
         later + share * self.counts.get(at - self.first).map_or(0.0, |&count| count as f64)
     }
 }
+
+/// The bucket of what takes no time, and of times below 2.3e-308.
+const NOTHING: usize = (f64::MIN_POSITIVE.to_bits() >> SHIFT) as usize;
 
 /// The bucket of a time; what is not positive shares the first, what is not finite the last.
 fn bucket(time: f64) -> usize {
@@ -123,6 +129,14 @@ mod tests {
             assert!((beyond - 1000.0 * (1.0 - q)).abs() < 1e-6, "{beyond} beyond quantile {q}");
         }
         assert!((histogram.beyond(0.5) - 1000.0).abs() < 1e-9 && histogram.beyond(1e9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_time_is_read_as_no_time() {
+        let mut histogram = Histogram::default();
+        [0.0, 0.0, 0.0, 1.0].into_iter().for_each(|time| histogram.add(time));
+        assert_eq!([0.1, 0.75].map(|q| histogram.quantile(q)), [Some(0.0); 2]);
+        assert!([0.0, 1e-300, 0.5].iter().all(|&t| (histogram.beyond(t) - 1.0).abs() < 1e-12));
     }
 
     #[test]

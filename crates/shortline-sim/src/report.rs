@@ -47,7 +47,8 @@ pub struct PolicyReport {
     /// How many of the replications grow, if unstable: less than all where a policy is stable until chance carries it away.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub growing_replications: Option<usize>,
-    /// Probability that a stable system would be called unstable, at most.
+    /// Probability that a stable policy would have been called unstable in this run, at most: 1e-5 for each look at whether its jobs
+    /// pile up (one a round), so that a run of 20 looks has 2e-4. 0 where nothing can pile up and nobody looks.
     pub false_alarm_rate: f64,
     /// The warm-up settled and the interval of the mean response time is as narrow as asked for.
     pub converged: bool,

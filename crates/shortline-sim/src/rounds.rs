@@ -130,6 +130,11 @@ impl Racer {
         self.growth_jobs_per_s.is_none()
     }
 
+    /// Whether its warm-up goes on.
+    fn is_unsettled(&self) -> bool {
+        self.is_stable() && self.warm_up == WarmUp::Stopped
+    }
+
     /// Whether it can be measured.
     fn is_measured(&self) -> bool {
         self.is_stable() && self.warm_up == WarmUp::Settled
@@ -268,38 +273,57 @@ impl Race<'_> {
 
     /// Returns its length, events per replication.
     fn warm_up(&mut self) -> u64 {
+        let length = match self.settle() {
+            Ok(settled) => self.catch_up(settled),
+            Err(stopped) => {
+                self.racers.iter_mut().for_each(|racer| racer.warm_up = WarmUp::Stopped);
+                stopped
+            }
+        };
+        self.racers.iter_mut().for_each(Racer::end_warm_up);
+        length
+    }
+
+    /// Runs on until all have settled or are given up. Returns how far the last of those that settled went, in events per
+    /// replication; or else how far the others were when the run was stopped.
+    fn settle(&mut self) -> Result<u64, u64> {
         let plan = self.plan;
-        let r = plan.replications as u64;
         let longest = plan.longest_warm_up();
         let least = plan.least_warm_up.min(longest);
-        let is_unsettled = |racer: &Racer| racer.is_stable() && racer.warm_up != WarmUp::Settled;
-        // How far the unsettled ones are, and the last of those that have settled.
         let (mut length, mut settled) = (plan.warm_up, 0);
         loop {
-            self.observer.warming_up(r * length.max(least));
-            self.advance(&vec![length; plan.replications], is_unsettled);
+            self.observer.warming_up(plan.replications as u64 * length.max(least));
+            self.advance(&vec![length; plan.replications], Racer::is_unsettled);
             if self.observer.is_stopped() {
-                self.racers.iter_mut().for_each(|racer| racer.warm_up = WarmUp::Stopped);
-                break;
+                return Err(length);
             }
-            for racer in self.racers.iter_mut().filter(|racer| is_unsettled(racer)) {
+            for racer in self.racers.iter_mut().filter(|racer| racer.is_unsettled()) {
                 if length >= least && racer.has_settled(plan.error) {
                     (racer.warm_up, settled) = (WarmUp::Settled, length);
                 }
             }
             if length >= longest {
-                let unsettled = self.racers.iter_mut().filter(|racer| is_unsettled(racer));
-                unsettled.for_each(|racer| racer.warm_up = WarmUp::TooShort);
+                self.give_up();
             }
-            if length >= longest || !self.racers.iter().any(is_unsettled) {
-                length = if plan.replications >= CHEAP { 2 * settled } else { settled };
-                self.observer.warming_up(r * length);
-                self.advance(&vec![length; plan.replications], Racer::is_measured);
-                break;
+            if !self.racers.iter().any(Racer::is_unsettled) {
+                return Ok(settled);
             }
             length = longest.min(length + length / 5);
         }
-        self.racers.iter_mut().for_each(Racer::end_warm_up);
+    }
+
+    /// Those that have not settled by now have no means, and the others need not wait for them.
+    fn give_up(&mut self) {
+        let unsettled = self.racers.iter_mut().filter(|racer| racer.is_unsettled());
+        unsettled.for_each(|racer| racer.warm_up = WarmUp::TooShort);
+    }
+
+    /// Those that settled follow as far as the last of them went, and beyond where that is cheap. Returns how far.
+    fn catch_up(&mut self, settled: u64) -> u64 {
+        let r = self.plan.replications;
+        let length = if r >= CHEAP { 2 * settled } else { settled };
+        self.observer.warming_up(r as u64 * length);
+        self.advance(&vec![length; r], Racer::is_measured);
         length
     }
 

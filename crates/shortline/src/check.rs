@@ -28,6 +28,7 @@ use shortline_core::fleet::Fault;
 use shortline_core::policy::PolicySpec;
 
 use crate::failure::Failure;
+use crate::terminal::say;
 use crate::{fleet_file, load};
 use report::Report;
 
@@ -67,7 +68,6 @@ pub(crate) struct Args {
 const ALL_POLICIES: &str = "jfsq,jsq,jfiq,jiq,nq,sed,central,jfsq(2),jsq(2),jsq(2,2),random,split";
 
 /// Runs the command.
-#[expect(clippy::print_stdout, reason = "the command line talks to its user")]
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let policies = PolicySpec::parse_list(args.policy.as_deref().unwrap_or(ALL_POLICIES)).map_err(Failure::usage)?;
     let progress = Progress::new();
@@ -80,9 +80,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let report = Report::of(&fleet, &loaded.warnings, &policies, args.all, &progress);
     progress.bar.finish_and_clear();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report).map_err(Failure::run)?);
+        say!("{}", serde_json::to_string_pretty(&report).map_err(Failure::run)?)?;
     } else {
-        println!("{}", text::page(&report, args.top));
+        say!("{}", text::page(&report, args.top))?;
     }
     report.verdict()
 }

@@ -9,6 +9,11 @@ pub(crate) fn short(x: f64) -> String {
     significant(x, 4)
 }
 
+/// `1 server`, `3 servers`.
+pub(crate) fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// So many significant digits, without trailing zeros.
 fn significant(x: f64, digits: usize) -> String {
     if x == 0.0 || !x.is_finite() {

@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::Failure;
 use crate::fleet_file;
+use crate::terminal::say;
 
 /// Play the servers of a fleet file
 ///
@@ -28,7 +29,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-#[expect(clippy::print_stdout, reason = "the command line talks to its user")]
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let fleet = fleet_file::open(&args.fleet)?;
     let settings = fleet.settings();
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::run)?;
         let emulator = Emulator::start(Arc::clone(&fleet), args.seed, bind).await.map_err(Failure::usage)?;
         for server in fleet.servers_in_file_order() {
-            println!("{}\thttp://{}", fleet.server_name(server), emulator.addresses()[server.index()]);
+            say!("{}\thttp://{}", fleet.server_name(server), emulator.addresses()[server.index()])?;
         }
         tokio::select! {
             _ = terminate.recv() => {}
@@ -49,13 +49,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         let lateness = emulator.lateness();
         emulator.shutdown().await;
-        println!(
+        say!(
             "{} jobs answered; behind their intended ends by {:.3} ms (median), {:.3} ms (99 %), {:.3} ms (largest)",
             lateness.count,
             lateness.p50_s * 1e3,
             lateness.p99_s * 1e3,
             lateness.max_s * 1e3,
-        );
+        )?;
         Ok(())
     })
 }

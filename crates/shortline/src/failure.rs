@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use shortline_core::fleet::FleetFaults;
 
+use crate::terminal::{self, aside};
+
 /// Why a command did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -14,6 +16,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// The run failed: exit status 1.
     Run(String),
+    /// Standard output was closed before all was said: ends quietly.
+    NobodyReads,
 }
 
 impl Failure {
@@ -28,7 +32,7 @@ impl Failure {
     /// The same, with where it happened in front.
     pub(crate) fn at(self, place: &str) -> Self {
         match self {
-            Self::Fleet(faults) => Self::Fleet(faults),
+            other @ (Self::Fleet(_) | Self::NobodyReads) => other,
             Self::Usage(message) => Self::Usage(format!("{place}: {message}")),
             Self::Run(message) => Self::Run(format!("{place}: {message}")),
         }
@@ -39,25 +43,26 @@ impl Failure {
         match self {
             Self::Fleet(faults) => render(&**faults),
             Self::Usage(message) | Self::Run(message) => message.clone(),
+            Self::NobodyReads => "standard output is closed".to_owned(),
         }
     }
 
     /// Prints the message and gives the exit status.
-    #[expect(clippy::print_stderr, reason = "the command line talks to its user")]
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Fleet(faults) => {
-                eprint!("{}", render(&*faults));
+                terminal::write_aside(format_args!("{}", render(&*faults)));
                 ExitCode::from(2)
             }
             Self::Usage(message) => {
-                eprintln!("error: {message}");
+                aside!("error: {message}");
                 ExitCode::from(2)
             }
             Self::Run(message) => {
-                eprintln!("error: {message}");
+                aside!("error: {message}");
                 ExitCode::from(1)
             }
+            Self::NobodyReads => ExitCode::from(terminal::CLOSED),
         }
     }
 }

@@ -7,6 +7,7 @@ use shortline_core::Fleet;
 use shortline_core::fleet::{Fault, FleetFaults, Loaded, Parts, Source, read, read_parts};
 
 use crate::failure::{Failure, render};
+use crate::terminal::{self, aside};
 
 /// Warnings shown one by one; further ones are counted.
 const WARNINGS_SHOWN: usize = 10;
@@ -66,20 +67,18 @@ fn with_text<T>(
         .map_err(|faults| Failure::Fleet(Box::new(faults)))
 }
 
-#[expect(clippy::print_stderr, reason = "the command line talks to its user")]
 fn print_warnings(warnings: &[Fault]) {
     for warning in warnings.iter().take(WARNINGS_SHOWN) {
-        eprint!("{}", render(warning));
+        terminal::write_aside(format_args!("{}", render(warning)));
     }
     if warnings.len() > WARNINGS_SHOWN {
-        eprintln!("... and {} more warnings", warnings.len() - WARNINGS_SHOWN);
+        aside!("... and {} more warnings", warnings.len() - WARNINGS_SHOWN);
     }
 }
 
 /// Says which sections of the file a command does not honour.
-#[expect(clippy::print_stderr, reason = "the command line talks to its user")]
 pub(crate) fn say_not_honoured(command: &str, sections: &[(&str, bool)]) {
     for (section, _) in sections.iter().filter(|(_, is_set)| *is_set) {
-        eprintln!("note: `{command}` does not use {section} of the fleet file");
+        aside!("note: `{command}` does not use {section} of the fleet file");
     }
 }

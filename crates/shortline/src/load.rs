@@ -10,6 +10,7 @@ use shortline_theory::stability::{self, LoadFactorBounds};
 
 use crate::digits::{exact, short};
 use crate::failure::Failure;
+use crate::terminal::aside;
 
 /// An offered load.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -73,7 +74,6 @@ pub(crate) fn at_load(fleet: &Fleet, load: f64) -> Result<Fleet, Failure> {
 }
 
 /// Says something that is to be known besides the answer.
-#[expect(clippy::print_stderr, reason = "the command line talks to its user")]
 pub(crate) fn note(what: &str) {
-    eprintln!("note: {what}");
+    aside!("note: {what}");
 }

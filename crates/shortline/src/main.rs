@@ -20,6 +20,7 @@ mod reproduce;
 mod serve;
 mod simulate;
 mod split;
+mod terminal;
 
 use std::process::ExitCode;
 

@@ -11,6 +11,7 @@ use shortline_gateway::replay::{self, BoundOf, Estimate, LoadOf, MAX_OUTSTANDING
 use shortline_gateway::trace::{Columns, Trace};
 
 use crate::failure::Failure;
+use crate::terminal::say;
 use crate::{bounds, fleet_file};
 
 /// Send open-loop load to a URL and measure
@@ -143,16 +144,15 @@ fn show(bar: &ProgressBar, progress: replay::Progress) {
     bar.set_message(format!("{} under way", progress.sent - progress.done));
 }
 
-#[expect(clippy::print_stdout, reason = "the command line talks to its user")]
 fn print(report: &Report, json: bool) -> Result<(), Failure> {
     if json {
-        println!("{}", serde_json::to_string_pretty(report).map_err(Failure::run)?);
+        say!("{}", serde_json::to_string_pretty(report).map_err(Failure::run)?)?;
         return Ok(());
     }
     let outcomes = report.outcomes.iter().map(|(outcome, n)| format!("{outcome}: {n}")).collect::<Vec<_>>().join(", ");
-    println!("{} sent in {:.1} s; {outcomes}", report.sent, report.duration_s);
+    say!("{} sent in {:.1} s; {outcomes}", report.sent, report.duration_s)?;
     if let Some(load) = report.offered_load {
-        println!("offered load {load:.3}");
+        say!("offered load {load:.3}")?;
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -179,21 +179,21 @@ fn print(report: &Report, json: bool) -> Result<(), Failure> {
     if !report.per_server_type.is_empty() {
         table.add_row(vec!["misrouted".to_owned(), report.misrouted.to_string()]);
     }
-    println!("{table}");
+    say!("{table}")?;
     if (report.time_scale - 1.0).abs() > 0.0 {
-        println!("times are as measured; one second of the fleet file lasted {} s", report.time_scale);
+        say!("times are as measured; one second of the fleet file lasted {} s", report.time_scale)?;
     }
     for (reason, n) in &report.aborted_because {
-        println!("aborted, {reason}: {n}");
+        say!("aborted, {reason}: {n}")?;
     }
     if report.outstanding_cap_hit {
-        println!(
+        say!(
             "warning: {} requests were not sent because too many were under way; see --max-outstanding",
             report.not_sent
-        );
+        )?;
     }
     for warning in &report.warnings {
-        println!("warning: {warning}");
+        say!("warning: {warning}")?;
     }
     Ok(())
 }

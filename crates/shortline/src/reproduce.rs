@@ -7,10 +7,12 @@
 //! | `papers.rs`, `measure.rs`, `occupancy.rs` | the papers' fleets; one policy simulated on one of them: times, levels |
 //! | `run.rs`, `ledger.rs` | the points on several threads, each kept as soon as it is done |
 //! | `number.rs`, `judge.rs`, `verdict.rs` | numbers with intervals, and what they say about a claim |
+//! | `by_policy.rs` | figures and tables of policies side by side |
 //! | `table.rs`, [`figure`], `page.rs` | CSV, SVG and markdown |
 
 mod beyond;
 mod buffers;
+mod by_policy;
 mod collapse;
 mod connectivity;
 mod experiment;
@@ -45,6 +47,7 @@ use crate::failure::Failure;
 use crate::figure;
 use crate::outputs::write;
 use crate::simulate::on_interrupt;
+use crate::terminal::say;
 use experiment::{ALL, Experiment, Findings, Scale};
 use ledger::Settings;
 use run::{How, Outcome};
@@ -69,25 +72,55 @@ pub(crate) struct Args {
     /// An experiment of the list, or all
     name: Option<String>,
     /// Fewer points and wider intervals: seconds instead of minutes
-    #[arg(long, requires = "name")]
+    #[arg(long)]
     quick: bool,
-    /// Folder for the results, one folder per experiment in it
-    #[arg(long, value_name = "DIR", default_value = "reproduced", requires = "name")]
-    out: PathBuf,
-    /// Seed; the same seed gives the same results, on any number of threads
-    #[arg(long, default_value_t = DEFAULT_SEED, requires = "name")]
-    seed: u64,
+    /// Folder for the results, one folder per experiment in it [default: reproduced]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Seed; the same seed gives the same results, on any number of threads [default: 1]
+    #[arg(long)]
+    seed: Option<u64>,
     /// Threads, 1 to 1024 [default: all cores]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), requires = "name")]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Print the list or the verdicts as JSON
     #[arg(long)]
     json: bool,
 }
 
+/// Folder for the results without `--out`.
+const DEFAULT_OUT: &str = "reproduced";
+
+impl Args {
+    /// An option that is of no use without a name.
+    fn of_a_run(&self) -> Option<&'static str> {
+        let given = [
+            (self.quick, "--quick"),
+            (self.out.is_some(), "--out"),
+            (self.seed.is_some(), "--seed"),
+            (self.threads.is_some(), "--threads"),
+        ];
+        given.into_iter().find(|&(is_given, _)| is_given).map(|(_, option)| option)
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or(DEFAULT_SEED)
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let Some(name) = &args.name else { return list(args.json) };
+    let Some(name) = &args.name else {
+        return match args.of_a_run() {
+            None => list(args.json),
+            Some(option) => Err(Failure::usage(format!(
+                "{option} is for running an experiment, and none is named: type `shortline reproduce {0}` or another name, with the \
+                 same options; there are {1}, and all",
+                ALL[0].about().name,
+                names()
+            ))),
+        };
+    };
     let chosen = chosen(name)?;
     let stop = Arc::new(AtomicBool::new(false));
     let interrupt = on_interrupt(stop.clone())?;
@@ -113,30 +146,28 @@ fn chosen(name: &str) -> Result<Vec<&'static dyn Experiment>, Failure> {
     }
     match ALL.iter().find(|experiment| experiment.about().name == name) {
         Some(experiment) => Ok(vec![*experiment]),
-        None => {
-            let names: Vec<&str> = ALL.iter().map(|experiment| experiment.about().name).collect();
-            Err(Failure::usage(format!("there is no experiment `{name}`; there are {}, and all", names.join(", "))))
-        }
+        None => Err(Failure::usage(format!("there is no experiment `{name}`; there are {}, and all", names()))),
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the command line talks to its user")]
+fn names() -> String {
+    ALL.iter().map(|experiment| experiment.about().name).collect::<Vec<_>>().join(", ")
+}
+
 fn list(json: bool) -> Result<(), Failure> {
     let abouts = ALL.iter().map(|experiment| experiment.about());
     if json {
         let entries: Vec<_> = abouts
             .map(|a| json!({"name": a.name, "claim": a.claim, "quick_s": a.quick_s, "full_s": 60 * a.full_min}))
             .collect();
-        println!("{}", serde_json::to_string_pretty(&entries).map_err(Failure::run)?);
+        say!("{}", serde_json::to_string_pretty(&entries).map_err(Failure::run)?)?;
         return Ok(());
     }
     for about in abouts {
-        println!("{} (about {} min of one core, --quick {} s)", about.name, about.full_min, about.quick_s);
-        println!("    {}", about.claim);
+        say!("{} (about {} min of one core, --quick {} s)", about.name, about.full_min, about.quick_s)?;
+        say!("    {}", about.claim)?;
     }
-    println!(
-        "\n[W] Weng, Zhou, Srikant (2020); [R] Rutten, Mukherjee (2020). `shortline reproduce all` runs them all."
-    );
+    say!("\n[W] Weng, Zhou, Srikant (2020); [R] Rutten, Mukherjee (2020). `shortline reproduce all` runs them all.")?;
     Ok(())
 }
 
@@ -151,19 +182,20 @@ struct Done {
 fn reproduce(experiment: &dyn Experiment, args: &Args, stop: &AtomicBool) -> Result<Done, Failure> {
     let about = experiment.about();
     let scale = if args.quick { Scale::Quick } else { Scale::Full };
-    let folder = args.out.join(about.name);
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_OUT));
+    let folder = out.join(about.name);
     std::fs::create_dir_all(&folder)
         .map_err(|error| Failure::run(format!("cannot create `{}`: {error}", folder.display())))?;
     let settings = Settings {
         experiment: about.name.to_owned(),
         version: about.version,
         scale: scale.name().to_owned(),
-        seed: args.seed,
+        seed: args.seed(),
     };
     let (mut ledger, found) = ledger::open(&folder, settings)?;
     let bar = progress_bar(about.name);
     let threads = args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let how = How { seed: args.seed, threads, stop, bar: &bar };
+    let how = How { seed: args.seed(), threads, stop, bar: &bar };
     let outcome = run::run(&experiment.points(scale), found, &mut ledger, &how);
     bar.finish_and_clear();
     match outcome? {
@@ -175,10 +207,10 @@ fn reproduce(experiment: &dyn Experiment, args: &Args, stop: &AtomicBool) -> Res
             let findings = experiment.findings(scale, &data);
             findings.write(&folder)?;
             let page = folder.join("README.md");
-            write(&page, &page::page(experiment, scale, args.seed, &data, &findings))?;
+            write(&page, &page::page(experiment, scale, args.seed(), &data, &findings))?;
             let done = Done { name: about.name, page, findings };
             if !args.json {
-                print(&done);
+                print(&done)?;
             }
             Ok(done)
         }
@@ -193,15 +225,14 @@ fn progress_bar(name: &str) -> ProgressBar {
     bar
 }
 
-#[expect(clippy::print_stdout, reason = "the command line talks to its user")]
-fn print(done: &Done) {
-    println!("{}: {} ({})", done.name, done.findings.answer(), done.page.display());
+fn print(done: &Done) -> Result<(), Failure> {
+    say!("{}: {} ({})", done.name, done.findings.answer(), done.page.display())?;
     for verdict in &done.findings.verdicts {
-        println!("  {}: {}", verdict.judgement.answer, verdict.claim);
+        say!("  {}: {}", verdict.judgement.answer, verdict.claim)?;
     }
+    Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the command line talks to its user")]
 fn print_json(all: &[Done]) -> Result<(), Failure> {
     let entries: Vec<_> = all
         .iter()
@@ -210,6 +241,6 @@ fn print_json(all: &[Done]) -> Result<(), Failure> {
             json!({"name": done.name, "answer": answer, "page": done.page, "verdicts": verdicts})
         })
         .collect();
-    println!("{}", serde_json::to_string_pretty(&entries).map_err(Failure::run)?);
+    say!("{}", serde_json::to_string_pretty(&entries).map_err(Failure::run)?)?;
     Ok(())
 }

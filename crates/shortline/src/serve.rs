@@ -13,6 +13,7 @@ use shortline_gateway::{Gateway, Options, raise_descriptor_limit, shutdown};
 
 use crate::failure::Failure;
 use crate::logging::Log;
+use crate::terminal::say;
 use crate::{bounds, fleet_file, logging, reload, split};
 
 /// Run the gateway
@@ -100,8 +101,7 @@ async fn serve(args: &Args, fleet: Arc<Fleet>, files: reload::Files) -> Result<(
     let signals = tokio::spawn(trigger.follow_signals());
     let reloads = tokio::spawn(reload::follow(Arc::clone(&gateway), files));
 
-    print_banner(&gateway, &listener.local_addr().map_err(Failure::run)?, &admin, emulator.as_ref())
-        .map_err(Failure::run)?;
+    print_banner(&gateway, &listener.local_addr().map_err(Failure::run)?, &admin, emulator.as_ref())?;
     let served = gateway.serve(listener, Some(admin), orders, Duration::from_secs_f64(args.grace)).await;
     signals.abort();
     reloads.abort();
@@ -128,15 +128,14 @@ fn listen(option: &str, address: &str) -> Result<TcpListener, Failure> {
 }
 
 /// Says what runs where, and how to try it.
-#[expect(clippy::print_stdout, reason = "the command line talks to its user")]
 fn print_banner(
     gateway: &Gateway,
     requests: &SocketAddr,
     admin: &TcpListener,
     emulator: Option<&Emulator>,
-) -> std::io::Result<()> {
+) -> Result<(), Failure> {
     let fleet = &*gateway.fleet();
-    println!(
+    say!(
         "shortline {}: {:?}, {} of {}, {} on {}, policy {}",
         env!("CARGO_PKG_VERSION"),
         fleet.name(),
@@ -145,18 +144,18 @@ fn print_banner(
         counted(fleet.job_type_count() as u64, "job type"),
         counted(fleet.graph().edge_count(), "edge"),
         gateway.policy(),
-    );
-    println!("  requests  http://{requests}");
-    println!("  admin     http://{}/status /fleet /metrics /healthz /readyz", admin.local_addr()?);
+    )?;
+    say!("  requests  http://{requests}")?;
+    say!("  admin     http://{}/status /fleet /metrics /healthz /readyz", admin.local_addr().map_err(Failure::run)?)?;
     if let Some(emulator) = emulator {
-        println!("  servers   {}", describe(emulator, fleet));
+        say!("  servers   {}", describe(emulator, fleet))?;
     }
     if let Some(model) = popular_job_type(fleet) {
         let body = serde_json::json!({ "model": model, "prompt": "a harbour at dawn" });
         let quoted = body.to_string().replace('\'', r"'\''");
-        println!(
+        say!(
             "  try       curl -si http://{requests}/v1/images/generations -H 'content-type: application/json' -d '{quoted}'"
-        );
+        )?;
     }
     Ok(())
 }

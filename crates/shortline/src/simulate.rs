@@ -22,6 +22,7 @@ use shortline_core::policy::PolicySpec;
 use shortline_sim::{PerType, Simulation, SimulationError};
 
 use crate::failure::Failure;
+use crate::terminal::aside;
 use crate::{fleet_file, outputs};
 use sweep::Sweep;
 use trajectory::Times;
@@ -171,7 +172,6 @@ fn simulate(args: &Args, named: Option<Vec<PolicySpec>>, watch: &Watch) -> Resul
 }
 
 /// The file's parts, altered as the options ask.
-#[expect(clippy::print_stderr, reason = "the command line talks to its user")]
 fn open(path: &Path, service: Option<ServiceInstead>, has_trace: bool) -> Result<Parts, Failure> {
     // The rates are those of the trace, if there is one.
     let mut file = fleet_file::open_parts(path, |warning| !has_trace || warning.remedy() != Some(RATES_ARE_MEASURED))?;
@@ -179,7 +179,7 @@ fn open(path: &Path, service: Option<ServiceInstead>, has_trace: bool) -> Result
     if let Some(ServiceInstead::Exponential) = service
         && settings.service != Default::default()
     {
-        eprintln!(
+        aside!(
             "note: --service exponential: sizes are exponential with the file's means, first in first out; its [service] is not used"
         );
         settings.service = Default::default();

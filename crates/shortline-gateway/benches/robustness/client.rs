@@ -11,6 +11,9 @@ use tokio::task::JoinSet;
 /// After this long without an answer a request counts as lost.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The body of a server's answer.
+pub(crate) const ANSWER: &[u8] = &[b'x'; 200];
+
 /// How requests ended.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
@@ -49,13 +52,14 @@ pub(crate) fn request(job_type: &str) -> String {
 }
 
 /// One request and its whole answer; the status, and whether the connection can be used again.
+///
+/// # Errors
+/// If there is no answer, or a part of one, or a wrong one.
 pub(crate) async fn exchange(stream: &mut TcpStream, job_type: &str) -> std::io::Result<(u16, bool)> {
     stream.write_all(request(job_type).as_bytes()).await?;
     let mut read = Vec::with_capacity(1024);
     let head = loop {
-        if stream.read_buf(&mut read).await? == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
+        more(stream, &mut read).await?;
         if let Some(end) = read.windows(4).position(|w| w == b"\r\n\r\n") {
             break end + 4;
         }
@@ -65,12 +69,29 @@ pub(crate) async fn exchange(stream: &mut TcpStream, job_type: &str) -> std::io:
     let length = text.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
     let length: usize = length.ok_or_else(|| std::io::Error::other("an answer without length"))?;
     while read.len() < head + length {
-        if stream.read_buf(&mut read).await? == 0 {
-            // It has a status: answered, but broken off.
-            return Ok((status, false));
-        }
+        more(stream, &mut read).await?;
+    }
+    let body = &read[head..];
+    if !is_right(status, body) {
+        let body = String::from_utf8_lossy(body);
+        return Err(std::io::Error::other(format!("a wrong answer: {status} {body}")));
     }
     Ok((status, !text.contains("connection: close")))
+}
+
+async fn more(stream: &mut TcpStream, read: &mut Vec<u8>) -> std::io::Result<()> {
+    match stream.read_buf(read).await? {
+        0 => Err(std::io::Error::other(format!("broken off after {} bytes", read.len()))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether this is the whole body that belongs to a status: a server's, or the gateway's refusal.
+fn is_right(status: u16, body: &[u8]) -> bool {
+    match status {
+        200 => body == ANSWER,
+        _ => serde_json::from_slice(body).is_ok_and(|body: serde_json::Value| body["error"]["code"].is_string()),
+    }
 }
 
 type Idle = Arc<Mutex<Vec<TcpStream>>>;

@@ -1,8 +1,11 @@
 //! Processes that end with the scenario, and what the system says of them.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
+
+use crate::poller::page;
 
 /// A process of this program in another role.
 #[derive(Debug)]
@@ -19,6 +22,14 @@ impl Process {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a running process");
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
+
+    /// What the system says of a thread of this name: time on a core and time waited for one.
+    fn schedstat(&self, name: &str) -> PathBuf {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let mut threads = threads.map(|thread| thread.unwrap().path());
+        let is_named = |thread: &PathBuf| std::fs::read_to_string(thread.join("comm")).unwrap().trim() == name;
+        threads.find(is_named).expect("a thread of this name").join("schedstat")
+    }
 }
 
 impl Drop for Process {
@@ -27,6 +38,14 @@ impl Drop for Process {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
+}
+
+/// What the system holds for TCP on this machine, in KiB: data sent and not yet read, at either end.
+pub(crate) fn tcp_kib() -> u64 {
+    let sockets = std::fs::read_to_string("/proc/net/sockstat").unwrap();
+    let tcp = sockets.lines().find_map(|line| line.strip_prefix("TCP:")).expect("sockets of TCP");
+    let pages: u64 = tcp.split_once("mem ").expect("their memory").1.trim().parse().unwrap();
+    pages * 4
 }
 
 fn free_port() -> SocketAddr {
@@ -97,8 +116,14 @@ impl Gateway {
         std::fs::write(&file, text).unwrap();
         let words = [address.to_string(), admin.to_string()];
         let process = Process::start(&["gateway", &words[0], &words[1], file.to_str().unwrap()]);
-        wait_for(address);
+        wait_for(admin);
+        // It has begun to serve, and its admin thread is there.
+        page(admin, "/healthz").unwrap();
         std::fs::remove_file(file).unwrap();
         Self { address, admin, process }
+    }
+    /// Where the system counts how long the admin thread waits for a core.
+    pub(crate) fn admin_schedstat(&self) -> PathBuf {
+        self.process.schedstat("shortline-admin")
     }
 }

@@ -9,10 +9,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use crate::client::ANSWER;
+
 /// Client connections the gateway takes: more than a third of the descriptors, since it has few to servers here.
 const CONNECTIONS: usize = 12_000;
 /// Size of a large answer.
 const LARGE: usize = 100 << 20;
+/// Connections that a server lets wait: a thousand come at once.
+const BACKLOG: i32 = 4096;
+/// What the system may hold of an answer that is not read. By itself it takes 2.5 MiB where packets are as large as on
+/// loopback; servers of other machines would not take it from the gateway's.
+const SEND_BUFFER: usize = 64 << 10;
 
 fn block_on(threads: usize, future: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap().block_on(future);
@@ -39,6 +46,7 @@ pub(crate) fn server(listen: &str, kind: &str) {
     raise_descriptor_limit().unwrap();
     block_on(1, async {
         let listener = TcpListener::bind(listen).await.unwrap();
+        socket2::SockRef::from(&listener).listen(BACKLOG).unwrap();
         let (slot, kind) = (Arc::new(Semaphore::new(1)), Arc::<str>::from(kind));
         loop {
             let (stream, _) = listener.accept().await.unwrap();
@@ -49,6 +57,7 @@ pub(crate) fn server(listen: &str, kind: &str) {
 
 async fn answer(mut stream: TcpStream, slot: Arc<Semaphore>, kind: Arc<str>) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
+    socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER)?;
     let (mut request, mut read) = (vec![0; 16384], 0);
     loop {
         match stream.read(&mut request[read..]).await? {
@@ -74,8 +83,8 @@ async fn answer(mut stream: TcpStream, slot: Arc<Semaphore>, kind: Arc<str>) -> 
                     let _slot = slot.acquire().await.expect("never closed");
                     tokio::time::sleep(Duration::from_millis(millis)).await;
                 }
-                let body = "x".repeat(200);
-                stream.write_all(format!("HTTP/1.1 200 OK\r\ncontent-length: 200\r\n\r\n{body}").as_bytes()).await?;
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", ANSWER.len());
+                stream.write_all(&[head.as_bytes(), ANSWER].concat()).await?;
             }
         }
     }

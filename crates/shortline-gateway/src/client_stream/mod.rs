@@ -23,7 +23,12 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use crate::link::Link;
+use crate::write_together;
 use framing::{Fault, Framing, HeadLimits, Step};
+
+/// Bytes of an answer that the system may hold unsent for a client, and a piece more. Half of it has to go before the
+/// client counts as reading. By itself the system holds up to 4 MiB, and shows no progress before a third of that is gone.
+pub(crate) const UNSENT: u32 = 32 << 10;
 
 /// How long a client may go on sending after an early answer.
 const LINGER: Duration = Duration::from_secs(2);
@@ -79,6 +84,7 @@ enum End {
 
 impl ClientStream {
     pub(crate) fn new(stream: TcpStream, link: Arc<Link>, limits: ClientLimits) -> Self {
+        bound_unsent(&stream);
         Self {
             stream,
             link,
@@ -211,6 +217,14 @@ impl ClientStream {
     }
 }
 
+/// Bounds what the system holds unsent, where it can: see [`UNSENT`].
+fn bound_unsent(stream: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT) {
+        tracing::debug!(%error, "what the system holds for a client is not bounded");
+    }
+}
+
 impl AsyncRead for ClientStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
@@ -276,7 +290,7 @@ impl AsyncWrite for ClientStream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
-        let write = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let write = write_together::poll_write(&mut self.stream, cx, bufs);
         self.in_time(write, cx)
     }
 
@@ -284,6 +298,7 @@ impl AsyncWrite for ClientStream {
         self.stream.is_write_vectored()
     }
 
+    /// hyper flushes when it has written all it has.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.flushed = true;
         if self.link.hints.any() {
@@ -291,6 +306,7 @@ impl AsyncWrite for ClientStream {
             self.interim.extend(due);
         }
         ready!(self.poll_write_interim(cx))?;
+        self.link.all_written();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

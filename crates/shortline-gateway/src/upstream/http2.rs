@@ -24,6 +24,12 @@ const PING_EVERY: Duration = Duration::from_secs(10);
 /// How long it may take to give it.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Most bytes of an answer that the server may send before they are passed on: what a client that reads slowly keeps here.
+const WINDOW: u32 = 256 << 10;
+/// The same of all answers on a connection: as many as the protocol has, so that a client that reads slowly never takes
+/// from the others.
+const ALL_WINDOWS: u32 = (1 << 31) - 1;
+
 /// Most requests at once before the server has said: what HTTP/2 advises servers to allow at least.
 pub(super) const MOST_AT_FIRST: usize = 100;
 
@@ -88,6 +94,8 @@ impl Shared {
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(true)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(ALL_WINDOWS)
             .initial_max_send_streams(most.load(Relaxed))
             .handshake(TokioIo::new(stream))
             .await?;

@@ -1,6 +1,6 @@
 //! A server at its address, and the open connections to it.
 //!
-//! HTTP/1.1: a small pool over `hyper::client::conn`, last in, first out, one task per connection and none per request.
+//! HTTP/1.1: a small pool over `hyper::client::conn`, last in, first out, without tasks ([`http1`]).
 //! HTTP/2: connections that requests share ([`http2`]). With TLS or without ([`tls`], [`stream`]).
 //!
 //! A [`Lease`] is a connection in use, or a part of a shared one. One of its own goes back to the pool when its answer was
@@ -8,6 +8,7 @@
 //! once that nobody waits any more. A request that meets a connection which the server has just closed, and of which no
 //! byte was sent, goes out again on another one; so does one of which the server says that it did nothing about it.
 
+mod http1;
 mod http2;
 mod interim;
 pub(crate) mod names;
@@ -16,30 +17,34 @@ mod tls;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri, Version, header};
+use http_body::{Body, Frame};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
 use shortline_core::fleet::settings::{Address, Protocol};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::descriptors;
 use crate::errors::Refusal;
 use crate::hints::HintSender;
 use crate::request_body::{Abandon, RequestBody};
 pub(crate) use http2::cause as h2_cause;
-use interim::{Interim, Watched};
 use stream::{ServerStream, Tcp};
 use tls::Handshake;
 pub(crate) use tls::TlsClient;
 pub use tls::TlsError;
+
+/// Most bytes of an answer that are read at once, and of its head. A client that reads slowly keeps a few of these here.
+pub(crate) const PIECE: usize = 32 << 10;
 
 /// Where a server is and what it is spoken to in.
 #[derive(Clone, Debug)]
@@ -79,29 +84,13 @@ enum Target {
 #[derive(Default, Debug)]
 struct Pool {
     /// Of HTTP/1.1, those that nobody uses, the least recently used first.
-    idle: Vec<Connection>,
+    idle: Vec<http1::Connection>,
     /// Of them those that were not used since the last sweep: the shortest the list has been.
     unused: usize,
     /// Of HTTP/2, all.
     shared: Vec<http2::Shared>,
     /// The server has another address now: nothing is kept any more.
     retired: bool,
-}
-
-/// An open connection; dropping it closes it at once, whatever is under way.
-#[derive(Debug)]
-struct Connection {
-    sender: SendRequest<RequestBody>,
-    interim: Arc<Interim>,
-    /// Where it leads.
-    peer: IpAddr,
-    task: AbortHandle,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 /// A connection in use.
@@ -115,7 +104,7 @@ pub(crate) struct Lease {
 enum Part {
     /// One of its own.
     Http1 {
-        connection: Connection,
+        connection: http1::Connection,
         /// Whether it has served requests before.
         reused: bool,
     },
@@ -132,16 +121,15 @@ enum Part {
 pub(crate) enum Sent {
     /// The server answers.
     Answer(Response<Incoming>),
-    /// The connection was already closed and nothing was sent, or the server did nothing about it; here is the request
-    /// again.
-    Stale(Request<RequestBody>),
+    /// The connection was already closed and nothing was sent, or the server did nothing about it.
+    Stale,
     /// It failed.
     Failed,
 }
 
 /// A connection that has just been opened.
 enum Opened {
-    Http1(Connection),
+    Http1(http1::Connection),
     Http2(http2::Shared),
 }
 
@@ -200,9 +188,10 @@ impl Upstream {
         &self.name
     }
 
-    /// An open connection that nobody uses, or a part of one that others use.
-    pub(crate) fn idle(self: &Arc<Self>) -> Option<Lease> {
-        self.take_idle().map(|part| Lease { upstream: Arc::clone(self), part })
+    /// An open connection that nobody uses, or a part of one that others use. Unless `checked`, a server may have closed
+    /// it meanwhile, which the request is going to learn.
+    pub(crate) fn idle(self: &Arc<Self>, checked: bool) -> Option<Lease> {
+        self.take_idle(checked).map(|part| Lease { upstream: Arc::clone(self), part })
     }
 
     /// A new connection, or a part of one that another request has opened meanwhile; `socket` is held as long as it is
@@ -222,7 +211,7 @@ impl Upstream {
                 true => Some(self.opening.lock().await),
                 false => None,
             };
-            match self.shares.load(Relaxed).then(|| self.take_idle()).flatten() {
+            match self.shares.load(Relaxed).then(|| self.take_idle(true)).flatten() {
                 Some(part) => Ok(part),
                 None => self.open(socket).await.map(|opened| self.part_of(opened)),
             }
@@ -291,8 +280,8 @@ impl Upstream {
         let closed = {
             let mut pool = self.lock();
             let unused = pool.unused.min(pool.idle.len());
-            let mut closed: Vec<Connection> = pool.idle.drain(..unused).collect();
-            closed.extend(pool.idle.extract_if(.., |connection| connection.sender.is_closed()));
+            let mut closed: Vec<_> = pool.idle.drain(..unused).collect();
+            closed.extend(pool.idle.extract_if(.., |connection| !connection.is_ready()));
             pool.unused = pool.idle.len();
             let shared: Vec<_> = pool.shared.extract_if(.., |shared| !shared.is_open() || shared.is_unused()).collect();
             (closed, shared)
@@ -301,20 +290,17 @@ impl Upstream {
     }
 
     /// The most recently used connection that is ready, or a part of a shared one; closed ones on the way are thrown out.
-    fn take_idle(&self) -> Option<Part> {
+    fn take_idle(&self, checked: bool) -> Option<Part> {
         let mut pool = self.lock();
-        let mut i = pool.idle.len();
-        while i > 0 {
-            i -= 1;
-            if pool.idle[i].sender.is_closed() {
-                drop(pool.idle.remove(i));
-            } else if pool.idle[i].sender.is_ready() {
-                let connection = pool.idle.remove(i);
-                pool.unused = pool.unused.min(pool.idle.len());
+        while let Some(mut connection) = pool.idle.pop() {
+            pool.unused = pool.unused.min(pool.idle.len());
+            drop(pool);
+            if if checked { connection.is_ready() } else { connection.seems_ready() } {
                 return Some(Part::Http1 { connection, reused: true });
             }
+            drop(connection);
+            pool = self.lock();
         }
-        pool.unused = pool.unused.min(pool.idle.len());
         if pool.shared.is_empty() {
             return None;
         }
@@ -340,15 +326,7 @@ impl Upstream {
                 .map(Opened::Http2)
                 .map_err(io::Error::other);
         }
-        let interim = Arc::new(Interim::default());
-        let stream = TokioIo::new(Watched::new(stream, Arc::clone(&interim)));
-        let (sender, connection) = http1::handshake(stream).await.map_err(io::Error::other)?;
-        let task = tokio::spawn(async move {
-            if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "connection to a server failed");
-            }
-        });
-        Ok(Opened::Http1(Connection { sender, interim, peer, task: task.abort_handle() }))
+        http1::Connection::open(stream, peer).await.map(Opened::Http1).map_err(io::Error::other)
     }
 
     /// The TLS handshake; and whether the server has chosen HTTP/2.
@@ -385,9 +363,7 @@ impl Lease {
     /// Keeps the connection for the next request; for one whose answer was read to the end.
     pub(crate) fn give_back(self) {
         let Self { upstream, part } = self;
-        if let Part::Http1 { connection, .. } = part
-            && !connection.sender.is_closed()
-        {
+        if let Part::Http1 { connection, .. } = part {
             let mut pool = upstream.lock();
             if !pool.retired {
                 pool.idle.push(connection);
@@ -395,43 +371,75 @@ impl Lease {
         }
     }
 
-    /// Sends a request and waits for the head of the answer; interim ones before it go to `hints` (over HTTP/1.1).
-    pub(crate) async fn send(&mut self, request: Request<RequestBody>, hints: Option<&HintSender>) -> Sent {
+    /// Sends the request and waits for the head of the answer, at most until the deadline: `None`; interim ones before it
+    /// go to `hints` (over HTTP/1.1). The request is put back if nothing of it was sent, or the server did nothing about it.
+    ///
+    /// # Panics
+    /// If there is no request.
+    pub(crate) async fn send(
+        &mut self,
+        request: &mut Option<Request<RequestBody>>,
+        hints: Option<&HintSender>,
+        deadline: Option<Instant>,
+    ) -> Option<Sent> {
         match &mut self.part {
-            Part::Http1 { connection, reused } => {
-                connection.interim.expect(hints);
-                match connection.sender.try_send_request(request).await {
-                    Ok(response) => Sent::Answer(response),
-                    Err(mut error) => match error.take_message() {
-                        Some(request) if *reused => Sent::Stale(request),
-                        _ => failed(&error.into_error()),
-                    },
-                }
-            }
+            Part::Http1 { connection, reused } => Some(match connection.send(request, hints, deadline).await? {
+                Ok(response) => Sent::Answer(response),
+                Err(_) if request.is_some() && *reused => Sent::Stale,
+                Err(error) => failed(&error),
+            }),
             Part::Http2 { stream, abandon } => {
-                let (request, again) = for_http2(request, stream.scheme(), abandon);
-                match stream.sender.try_send_request(request).await {
-                    Ok(response) => Sent::Answer(response),
-                    Err(mut error) => {
-                        let unsent = error.take_message();
-                        let error = error.into_error();
-                        if http2::is_going_away(&error) {
-                            stream.leave();
-                        }
-                        match (unsent, again) {
-                            (Some(request), _) => Sent::Stale(to_http1(request)),
-                            (None, Some(request)) if http2::is_unprocessed(&error) => Sent::Stale(request),
-                            _ => failed(&error),
-                        }
-                    }
+                let sent = Box::pin(send_http2(stream, abandon, request));
+                match deadline {
+                    Some(deadline) => tokio::time::timeout_at(deadline, sent).await.ok(),
+                    None => Some(sent.await),
                 }
             }
+        }
+    }
+
+    /// The next piece of the answer.
+    pub(crate) fn poll_frame(
+        &mut self,
+        answer: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        match &mut self.part {
+            Part::Http1 { connection, .. } => connection.poll_frame(answer, cx),
+            Part::Http2 { .. } => Pin::new(answer).poll_frame(cx),
+        }
+    }
+
+    /// From now on the connection moves whether or not somebody waits for an answer.
+    pub(crate) fn run_by_itself(&mut self) {
+        if let Part::Http1 { connection, .. } = &mut self.part {
+            connection.run_by_itself();
         }
     }
 
     /// Whether other requests share the connection: then the protocol on it cannot be switched.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.part, Part::Http2 { .. })
+    }
+}
+
+async fn send_http2(
+    stream: &mut http2::Stream,
+    abandon: &mut Option<Abandon>,
+    request: &mut Option<Request<RequestBody>>,
+) -> Sent {
+    let (sent, again) = for_http2(request.take().expect("a request"), stream.scheme(), abandon);
+    match stream.sender.try_send_request(sent).await {
+        Ok(response) => Sent::Answer(response),
+        Err(mut error) => {
+            let unsent = error.take_message();
+            let error = error.into_error();
+            if http2::is_going_away(&error) {
+                stream.leave();
+            }
+            *request = unsent.map(to_http1).or_else(|| again.filter(|_| http2::is_unprocessed(&error)));
+            if request.is_some() { Sent::Stale } else { failed(&error) }
+        }
     }
 }
 

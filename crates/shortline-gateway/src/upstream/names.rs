@@ -50,7 +50,7 @@ impl Upstream {
         let leads_elsewhere = |peer: IpAddr| addresses.iter().all(|address| address.ip() != peer);
         let closed = {
             let mut pool = self.lock();
-            let idle: Vec<_> = pool.idle.extract_if(.., |connection| leads_elsewhere(connection.peer)).collect();
+            let idle: Vec<_> = pool.idle.extract_if(.., |connection| leads_elsewhere(connection.peer())).collect();
             pool.unused = pool.unused.min(pool.idle.len());
             let shared: Vec<_> = pool.shared.extract_if(.., |shared| leads_elsewhere(shared.peer())).collect();
             (idle, shared)

@@ -14,6 +14,8 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::client::TlsStream;
 
+use crate::write_together;
+
 /// TCP to a server.
 #[derive(Debug)]
 pub(super) struct Tcp {
@@ -78,7 +80,7 @@ impl AsyncWrite for Tcp {
         if self.deaf {
             return Poll::Pending;
         }
-        let write = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let write = write_together::poll_write(&mut self.stream, cx, bufs);
         self.heard(write)
     }
 

@@ -90,6 +90,32 @@ where
     sender
 }
 
+/// Their windows are their own: however many answers wait for their clients, there is room on the connection for others.
+#[tokio::test]
+async fn answers_that_are_not_read_do_not_hold_up_others_on_the_connection() {
+    let large = Bytes::from(vec![b'x'; 32 << 20]);
+    let backend = H2Backend::serving(100, move |request| {
+        let body = if request.uri().path() == "/large" { large.clone() } else { Bytes::from("small") };
+        async move { text(body) }
+    })
+    .await;
+    let running = one(backend.address).await;
+    assert_eq!(call(running.address, get("m")).await.text(), "small");
+    let mut readers = Vec::new();
+    for _ in 0..6 {
+        let mut peer = Peer::connect(running.address).await;
+        peer.send(get("m").replace(" / ", " /large ")).await;
+        assert_eq!(peer.head().await.unwrap().status(), 200);
+        readers.push(peer);
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(in_time(call(running.address, get("m"))).await.text(), "small");
+    assert_eq!(backend.connections(), 1);
+    drop(readers);
+    running.settled().await;
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn requests_share_one_connection_and_the_server_sees_them_as_http2() {
     let backend = H2Backend::serving(100, |request| async move {

@@ -33,6 +33,20 @@ async fn heads_that_are_too_large_are_refused_in_words_and_counted() {
     running.stop().await;
 }
 
+/// The buffers for it are not larger than it has to be.
+#[tokio::test]
+async fn the_largest_heads_pass_either_way() {
+    let large = format!("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx: {}\r\n\r\nok", "a".repeat(30 << 10));
+    let backend = Backend::replying(large).await;
+    for bytes in [1024, 64 << 10, 256 << 10] {
+        let running = one(&backend, |s| s.gateway.max_header_bytes = bytes).await;
+        let with = |n| get("m").replace("host: test\r\n", &format!("host: test\r\nx: {}\r\n", "a".repeat(n)));
+        let answer = call(running.address, with(bytes as usize - with(0).len())).await;
+        assert_eq!((answer.status(), answer.header("x").unwrap().len()), (200, 30 << 10), "of {bytes} bytes");
+        running.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn more_headers_than_the_usual_hundred_pass_if_allowed() {
     let backend = Backend::replying(OK).await;
@@ -81,6 +95,23 @@ async fn a_connection_on_which_nothing_comes_closes_after_idle_s() {
         }
         assert!(peer.is_closed().await, "{begins:?}");
         assert!(began.elapsed() >= Duration::from_millis(200), "{begins:?}");
+    }
+    running.stop().await;
+}
+
+/// The gateway runs on this thread, which does nothing else meanwhile: nobody is accepted before all are connected.
+#[tokio::test]
+async fn a_burst_of_clients_waits_to_be_accepted_and_is_served() {
+    let backend = Backend::replying(OK).await;
+    let running = one(&backend, |_| ()).await;
+    assert_eq!(call(running.address, get("m")).await.status(), 200);
+    let connect = || std::net::TcpStream::connect_timeout(&running.address, Duration::from_millis(900));
+    let peers: Vec<_> = (0..300).map(|n| connect().unwrap_or_else(|error| panic!("client {n}: {error}"))).collect();
+    for mut peer in peers {
+        std::io::Write::write_all(&mut peer, get("m").as_bytes()).unwrap();
+        peer.set_nonblocking(true).unwrap();
+        let mut peer = Peer::new(tokio::net::TcpStream::from_std(peer).unwrap());
+        assert_eq!(peer.answer().await.status(), 200);
     }
     running.stop().await;
 }

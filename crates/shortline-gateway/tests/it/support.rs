@@ -65,7 +65,7 @@ impl Peer {
         Self::new(TcpStream::connect(address).await.expect("the gateway listens"))
     }
 
-    fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         Self { stream: BufReader::new(stream) }
     }

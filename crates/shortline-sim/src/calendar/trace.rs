@@ -3,7 +3,8 @@
 //! A trace is simulated once, from its first job until the last one has left, from an empty fleet; nothing is dropped and
 //! nothing repeated. Its figures are those of this one path. Their intervals are by *batch means*: the path is cut into up
 //! to 32 parts with equally many arrivals (at least 8 each), which are treated like independent replications. They tell how far
-//! the figures of another trace of the same kind would lie, if parts of this length forget each other.
+//! the figures of another trace of the same kind would lie, if parts of this length forget each other. Where all jobs leave in one
+//! part there is nothing to compare, and no interval.
 
 use std::sync::Arc;
 
@@ -198,7 +199,7 @@ pub(crate) fn run<P: Policy>(mut chain: CalendarChain<P>, jobs: u64, observer: &
     }
     let progress = chain.progress();
     Path {
-        batches: records,
+        batches: as_one_unless_they_compare(records),
         arrived_in_batches,
         events: progress.events,
         time_s: progress.time_s,
@@ -206,6 +207,13 @@ pub(crate) fn run<P: Policy>(mut chain: CalendarChain<P>, jobs: u64, observer: &
         complete,
         fates: chain.take_fates(),
     }
+}
+
+/// The batches; or all of them as one where jobs left in one of them only, which cannot be left out: when jobs come so fast that they
+/// leave after the last one has come.
+fn as_one_unless_they_compare(batches: Vec<Record>) -> Vec<Record> {
+    let left = |batch: &&Record| batch.job_types.iter().any(|tally| tally.responses > 0);
+    if batches.iter().filter(left).count() == 1 { Record::pooled(&batches).into_iter().collect() } else { batches }
 }
 
 /// The jobs of a trace, shared by the policies.

@@ -147,11 +147,15 @@ impl Driven {
             return Some(format!("the run was stopped; the figures are those of the first {arrived} of {jobs} jobs"));
         }
         (self.path.batches.len() == 1).then(|| {
-            format!(
-                "{jobs} jobs are too few to be cut into parts, from {} on: the means are exact, of these jobs, and have no \
-                 intervals",
-                trace::FEWEST_JOBS_FOR_INTERVALS
-            )
+            let least = trace::FEWEST_JOBS_FOR_INTERVALS;
+            let why = match jobs {
+                1 => format!("one job cannot be cut into parts, from {least} on"),
+                _ if (jobs as u64) < least => format!("{jobs} jobs are too few to be cut into parts, from {least} on"),
+                _ => "all jobs that left did so in one part of the trace, so that its parts cannot be compared"
+                    .to_owned(),
+            };
+            let these = if jobs == 1 { "this job" } else { "these jobs" };
+            format!("{why}: the means are exact, of {these}, and have no intervals")
         })
     }
 }

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use rand::{Rng, SeedableRng};
-use shortline_core::Fleet;
 use shortline_core::graph::Edges;
 use shortline_core::random::{Generator, below};
-use shortline_sim::{PolicyReport, Simulation, Until};
+use shortline_core::{Fleet, JobTypeId};
+use shortline_sim::{PolicyReport, Simulation, Unobserved, Until};
 use shortline_theory::stability;
 
 use crate::fleets::{fleet, policy, simulate};
@@ -49,6 +49,33 @@ fn above_the_largest_load_twenty_fleets_are_unstable() {
         assert!(report.unstable, "fleet {seed} is called stable: {:?}", report.means.unwrap().mean_response_s);
         assert!(report.growth_jobs_per_s.unwrap() > 0.0);
         assert!(report.means.is_none());
+    }
+}
+
+/// "Tell me the highest rate before saturation": 2 % below the largest load factor a run has means; 2 % above it the jobs of the
+/// bottleneck pile up at 2 % of what its servers can do, evenly: as many in the second half of the time as in the first.
+#[test]
+fn demand_20_just_below_the_largest_load_a_fleet_is_stable_and_just_above_it_grows_linearly() {
+    for seed in 0..2 {
+        let fleet = random_fleet(seed);
+        let stability = stability::analyse(&fleet).unwrap();
+        let at = |factor: f64| {
+            let simulation = Simulation::new(&fleet).policy(policy("jsq")).seed(5).threads(1);
+            simulation.load_factor(factor * stability.max_load_factor).until(Until::Events(4_000_000))
+        };
+        let below = at(0.98).run().unwrap().policies.remove(0);
+        assert!(!below.unstable && below.means.is_some(), "fleet {seed}: {:?}", below.why);
+        let above = at(1.02).run().unwrap().policies.remove(0);
+        assert!(above.unstable && above.means.is_none(), "fleet {seed}");
+        let bottleneck = stability.bottleneck.servers.iter();
+        let capacity_per_s: f64 = bottleneck.map(|&r| fleet.service_rate(JobTypeId::new(0), r)).sum();
+        let growth = above.growth_jobs_per_s.unwrap() / (0.02 * capacity_per_s);
+        assert!((growth - 1.0).abs() < 0.15, "fleet {seed}: {growth} of what is too much");
+        let times_s = [1.0, 2.0, 3.0].map(|i| i * 50_000.0 / capacity_per_s);
+        let filling = at(1.02).trajectory(&times_s, 32, &Unobserved).unwrap().trajectories.remove(0);
+        let jobs: Vec<f64> = filling.points.iter().map(|point| point.mean_jobs.unwrap().mean).collect();
+        let steps = (jobs[2] - jobs[1]) / (jobs[1] - jobs[0]);
+        assert!((steps - 1.0).abs() < 0.25, "fleet {seed}: {jobs:?}");
     }
 }
 

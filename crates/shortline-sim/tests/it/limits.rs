@@ -118,3 +118,55 @@ fn numbers_of_threads_that_make_no_sense_are_refused() {
     let few = Simulation::new(&fleet).policy(policy("jsq")).threads(1024).until(Until::Events(1000));
     few.run().unwrap();
 }
+
+#[test]
+fn numbers_of_replications_that_make_no_sense_are_refused() {
+    let fleet = fleet(&[(1.0, 1, 1)], &[0.5]).build();
+    let run = |replications| {
+        let simulation = Simulation::new(&fleet).policy(policy("jsq")).threads(1).until(Until::Events(40_000));
+        simulation.replications(replications).run()
+    };
+    for replications in [0, 1, 1025, usize::MAX] {
+        let error = run(replications).unwrap_err().to_string();
+        assert!(error.starts_with("the number of replications is") && error.contains("to 1024"), "{error}");
+    }
+    for replications in [2, 1024] {
+        assert_eq!(run(replications).unwrap().policies[0].replications, replications);
+    }
+}
+
+/// At random, the slow server has load 0.99 and settles after some 40,000 services; by queues, the fleet has load 0.4 and settles at
+/// once. Seeds are fixed.
+fn slow_and_quick(most_warm_up_events: Option<u64>) -> Vec<PolicyReport> {
+    let fleet = fleet(&[(1.0, 1, 1), (0.25, 1, 1)], &[0.495]).build();
+    let simulation = Simulation::new(&fleet).seed(1).threads(1).until(Until::Events(200_000));
+    let simulation = most_warm_up_events.into_iter().fold(simulation, Simulation::most_warm_up_events);
+    simulation.policy(policy("random")).policy(policy("jsq")).run().unwrap().policies
+}
+
+#[test]
+fn a_policy_that_does_not_settle_leaves_the_others_their_means() {
+    let [random, jsq] = <[PolicyReport; 2]>::try_from(slow_and_quick(Some(1_000_000))).unwrap();
+    assert!(random.means.is_none() && !random.unstable && !random.converged, "{random:?}");
+    let why = random.why.unwrap();
+    assert!(why.starts_with("the number of jobs had not settled after"), "{why}");
+    assert_eq!(random.events, random.warmup_events, "it is given up, not measured");
+    let means = jsq.means.unwrap();
+    assert_eq!((jsq.why, jsq.events - jsq.warmup_events), (None, 200_000));
+    // Alone it has the same means, but for chance: it need not follow anybody.
+    let fleet = fleet(&[(1.0, 1, 1), (0.25, 1, 1)], &[0.495]).build();
+    let alone = simulate(&fleet, "jsq", 2_000_000).means.unwrap();
+    crate::fleets::assert_agree(means.mean_response_s, alone.mean_response_s, "jsq beside one that is given up");
+}
+
+#[test]
+fn a_warm_up_ends_at_its_limit_and_goes_on_without_one() {
+    // 32 replications, which have had 12,000 events each at the first look.
+    for (limit, longest) in [(0, 32 * 12_000), (32 * 12_000, 32 * 12_000), (1_000_000, 1_000_000)] {
+        let random = slow_and_quick(Some(limit)).remove(0);
+        assert!(random.means.is_none() && random.warmup_events <= longest, "{limit}: {}", random.warmup_events);
+        assert!(random.warmup_events > longest - 32, "{limit}: all of it was tried, {}", random.warmup_events);
+    }
+    let random = slow_and_quick(None).remove(0);
+    assert!(random.means.is_some() && random.warmup_events > 1_000_000, "{:?}", random.why);
+}

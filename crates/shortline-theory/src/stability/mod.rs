@@ -14,7 +14,8 @@
 //! product form, `s*` is a linear program, solved together with its dual: the two must agree. Where that is too large,
 //! [`load_factor_between`] says between which numbers `s*` lies.
 //!
-//! Servers that fail ([`under_failures`]) have less capacity in the long run; the functions here take servers as up all the time.
+//! Servers that fail ([`under_failures`], [`in_the_end`]) have less capacity in the long run; the functions here take servers as up
+//! all the time.
 //!
 //! What follows from it: which **policies** are stable ([`by_policy`]); how far each job type alone can grow
 //! ([`Stability::slacks`]); what each server's loss costs ([`Stability::losses`]); where one more copy of a job type
@@ -61,7 +62,7 @@ use crate::TheoryError;
 use crate::reduced::{Reduced, Speeds};
 use crate::shares::Shares;
 pub use advice::{EdgeSearch, NewEdge};
-pub use failures::{availability, down_in_the_end, under_failures};
+pub use failures::{availability, down_in_the_end, in_the_end, under_failures};
 pub use losses::Loss;
 use newton::Cut;
 pub(crate) use newton::Optimum;

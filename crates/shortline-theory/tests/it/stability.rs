@@ -42,7 +42,7 @@ fn the_load_factor_is_the_smallest_ratio_over_all_sets_of_job_types() {
 }
 
 #[test]
-fn the_load_factor_is_the_optimum_of_the_linear_program() {
+fn demand_20_the_load_factor_is_the_optimum_of_the_linear_program() {
     for seed in 0..300 {
         let fleet = if seed % 2 == 0 { random(seed, seed % 4 == 0) } else { with_rates(seed) }.done();
         let (found, expected) = (analyse(&fleet).unwrap().max_load_factor, linear_programs::max_load_factor(&fleet));

@@ -29,7 +29,8 @@ fn saturation(fleet: &Fleet, stability: &StabilitySection, factor: f64) -> Strin
     let words = if bottleneck.job_types.len() == 1 { &ONE } else { &SEVERAL };
     if bottleneck.servers.is_empty() {
         let Words { arrive, them, .. } = words;
-        return format!("unstable: {job_types} {arrive} and no server holds {them}");
+        let server = stability.capacity.server();
+        return format!("unstable: {job_types} {arrive} and no {server} holds {them}");
     }
     if bottleneck.whole_fleet {
         let edges = if stability.no_copy_helps { ", more copies do not" } else { "" };
@@ -40,7 +41,8 @@ fn saturation(fleet: &Fleet, stability: &StabilitySection, factor: f64) -> Strin
             )
         } else {
             let what = match times(factor) {
-                Some(times) => format!("needs {times} times the servers it has"),
+                Some(times) if stability.capacity.down.is_empty() => format!("needs {times} times the servers it has"),
+                Some(times) => format!("needs {times} times the servers that stay up"),
                 None => "has nothing to spare: all its servers are needed all of the time".to_owned(),
             };
             format!("unstable: the fleet {what}; more or faster servers help{edges}")

@@ -1,15 +1,10 @@
 //! Numbers and lists of names in words.
 
-pub(super) use crate::digits::short;
+pub(super) use crate::digits::{counted, short};
 
 /// The number, or a dash.
 pub(super) fn or_dash(x: Option<f64>, unit: &str) -> String {
     x.map_or("-".to_owned(), |x| format!("{}{unit}", short(x)))
-}
-
-/// `1 server`, `3 servers`.
-pub(super) fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// `a`, `a and b`, `a, b and 3 more`.

@@ -32,13 +32,12 @@ pub(super) fn of(fleet: &Fleet, section: &FleetSection, warnings: &[Fault]) -> V
 fn not_in_the_theory(fleet: &Fleet) -> Vec<String> {
     let settings = fleet.settings();
     let mut notes = Vec::new();
-    match settings.failures {
-        Some(Failures::Random { .. } | Failures::Events(_)) => notes.push(
+    if matches!(settings.failures, Some(Failures::Random { .. })) {
+        notes.push(
             "[failures]: stability says which capacity it counts; the bounds count servers in full, and hold all the same unless jobs \
              are lost; connectivity takes all servers to be up"
                 .to_owned(),
-        ),
-        None => {}
+        );
     }
     if settings.information != Information::default() {
         notes.push(

@@ -4,6 +4,7 @@ use serde::Serialize;
 use shortline_core::Fleet;
 use shortline_core::fleet::Fault;
 use shortline_core::policy::PolicySpec;
+use shortline_theory::stability::in_the_end;
 
 use super::bounds::{self, BoundRow};
 use super::connectivity::{self, ConnectivitySection};
@@ -45,6 +46,8 @@ impl Report {
         let section = FleetSection::of(fleet);
         let problems = problems::of(fleet, &section, warnings);
         let stability = StabilitySection::of(fleet, policies, all, progress);
+        // From here on servers that stay down are out.
+        let fleet = &in_the_end(fleet);
         progress.at("bounds on the mean response time");
         let mut bounds = bounds::of(fleet, stability.stable == Some(false));
         let model = ModelSection::of(fleet);

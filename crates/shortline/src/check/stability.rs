@@ -3,15 +3,15 @@
 use serde::Serialize;
 use shortline_core::Fleet;
 use shortline_core::fleet::settings::{Failures, Overflow};
-use shortline_core::policy::PolicySpec;
+use shortline_core::policy::{Choices, PolicySpec};
 use shortline_theory::TheoryError;
 use shortline_theory::stability::{
     EdgeSearch, Effort, Factor, LoadFactorBounds, PolicyStability, Stability, analyse_observed, availability,
-    down_in_the_end, load_factor_between, under_failures,
+    down_in_the_end, load_factor_between, offered_load, under_failures,
 };
 
 use super::Progress;
-use super::figures::short;
+use super::figures::{counted, listed, short};
 use crate::digits::without_noise;
 
 /// Rows of job types, and of servers, that have a bound only.
@@ -59,10 +59,13 @@ pub(super) struct StabilitySection {
 /// The capacity that stability is of.
 #[derive(Debug, Serialize)]
 pub(super) struct Capacity {
-    /// `full`, or `available`: where servers fail at random, the share that they are up.
+    /// `full`; `available`: where servers fail at random, the share that they are up; `left`: without those that stay down.
     pub(super) used: &'static str,
-    /// Long-run share of the time that a server is up; 1 where it is not known.
+    /// Long-run share of the time that a server (that does not stay down) is up.
     pub(super) availability: f64,
+    /// Servers that stay down after the last of listed failures.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) down: Vec<String>,
     /// What there is to know of it, where servers fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) why: Option<String>,
@@ -71,7 +74,8 @@ pub(super) struct Capacity {
 impl Capacity {
     fn of(fleet: &Fleet) -> Self {
         let availability = without_noise(availability(fleet));
-        let (used, why) = match fleet.settings().failures {
+        let down: Vec<String> = down_in_the_end(fleet).into_iter().map(|server| fleet.server_name(server)).collect();
+        let (used, why) = match &fleet.settings().failures {
             None => ("full", None),
             Some(Failures::Random { .. }) => (
                 "available",
@@ -86,22 +90,31 @@ impl Capacity {
                     }
                 )),
             ),
-            Some(Failures::Events(_)) => (
+            Some(Failures::Events(_)) if down.is_empty() => (
                 "full",
-                Some(match down_in_the_end(fleet) {
-                    0 => "the last of the listed [failures] leaves all servers up: in the long run they count in full"
-                        .to_owned(),
-                    down => format!(
-                        "{} down after the last of the listed [failures], though counted in full here: take what stays down out \
-                         of the file to see what the rest can do",
-                        if down == 1 { "1 server stays".to_owned() } else { format!("{down} servers stay") }
-                    ),
-                }),
+                Some("the listed [failures] leave all servers up: in the long run, which this is about, they count in full".to_owned()),
+            ),
+            Some(Failures::Events(_)) => (
+                "left",
+                Some(format!(
+                    "{} down after the last of the listed [failures] ({}): all but the offered load and the table of the fleet is \
+                     about the servers that are left, in the long run",
+                    if down.len() == 1 { "1 server stays".to_owned() } else { format!("{} stay", counted(down.len(), "server")) },
+                    listed(&down, NAMES)
+                )),
             ),
         };
-        Self { used, availability, why }
+        Self { used, availability, down, why }
+    }
+
+    /// What to call a server that counts.
+    pub(super) fn server(&self) -> &'static str {
+        if self.down.is_empty() { "server" } else { "server that stays up" }
     }
 }
+
+/// Names shown in a sentence.
+const NAMES: usize = 5;
 
 /// Names of what determines `s*`.
 #[derive(Debug, Default, Serialize)]
@@ -170,13 +183,28 @@ impl StabilitySection {
     pub(super) fn of(fleet: &Fleet, policies: &[PolicySpec], all: bool, progress: &Progress) -> Self {
         progress.at("stability");
         let capacity = Capacity::of(fleet);
-        let section = Self::of_capacity(&under_failures(fleet), policies, all, progress);
-        Self { offered_load: section.offered_load.map(|load| without_noise(load * capacity.availability)), ..section }
-            .lossy(fleet, capacity)
+        let long_run = under_failures(fleet);
+        let asked: Vec<PolicySpec> = policies.iter().map(|&policy| sampling_as_in(fleet, policy)).collect();
+        let mut section = Self::of_capacity(&long_run, &asked, all, progress);
+        for (row, policy) in section.stability_by_policy.iter_mut().zip(policies) {
+            row.policy = policy.to_string();
+        }
+        section.offered_load = match section.offered_load {
+            // The load is that of the file, as in all commands.
+            Some(_) if !capacity.down.is_empty() => offered_load(fleet).ok().map(without_noise),
+            load => load.map(|load| without_noise(load * capacity.availability)),
+        };
+        section.lossy(fleet, &capacity);
+        section.without_the_shares_of_all(&capacity);
+        if !capacity.down.is_empty() && section.stable == Some(false) && section.bottleneck.servers.is_empty() {
+            section.stable_why = format!("some job types that arrive are on no {}", capacity.server());
+            section.stability_by_policy.iter_mut().for_each(|row| row.why.clone_from(&section.stable_why));
+        }
+        Self { capacity, ..section }
     }
 
     /// Where jobs that find all their servers down are lost, the rest may be carried though not all could be.
-    fn lossy(mut self, fleet: &Fleet, capacity: Capacity) -> Self {
+    fn lossy(&mut self, fleet: &Fleet, capacity: &Capacity) {
         const LOST: &str =
             "not known: jobs that find all their servers down are lost; what is left may be carried or not: simulate";
         let loses =
@@ -190,7 +218,18 @@ impl StabilitySection {
                 }
             }
         }
-        Self { capacity, ..self }
+    }
+
+    /// `split` divides jobs by the shares of all servers; among those that stay up these need not be the best.
+    fn without_the_shares_of_all(&mut self, capacity: &Capacity) {
+        const SHARES: &str =
+            "not known: the shares are those of all servers, divided among those that stay up: simulate";
+        let is_split = |row: &&mut PolicyRow| row.policy == PolicySpec::Split.to_string();
+        if !capacity.down.is_empty() {
+            for row in self.stability_by_policy.iter_mut().filter(is_split).filter(|row| row.stable == Some(true)) {
+                (row.stable, row.why, row.stable_below) = (None, SHARES.to_owned(), Some(0.0));
+            }
+        }
     }
 
     fn of_capacity(fleet: &Fleet, policies: &[PolicySpec], all: bool, progress: &Progress) -> Self {
@@ -343,7 +382,7 @@ impl StabilitySection {
         Self {
             stable: None,
             stable_why: why.clone(),
-            capacity: Capacity { used: "full", availability: 1.0, why: None },
+            capacity: Capacity { used: "full", availability: 1.0, down: Vec::new(), why: None },
             offered_load: None,
             max_load_factor: None,
             max_load_factor_between: None,
@@ -359,6 +398,16 @@ impl StabilitySection {
             no_copy_helps: false,
             unknown: None,
         }
+    }
+}
+
+/// The policy with the `d` that it has in this fleet, whatever part of it is looked at.
+fn sampling_as_in(fleet: &Fleet, policy: PolicySpec) -> PolicySpec {
+    let fixed = |d: Choices| Choices::Number(d.count(fleet.server_count()));
+    match policy {
+        PolicySpec::JsqD(d) => PolicySpec::JsqD(fixed(d)),
+        PolicySpec::JfsqD(d) => PolicySpec::JfsqD(fixed(d)),
+        other => other,
     }
 }
 

@@ -120,7 +120,8 @@ fn stability_text(stability: &StabilitySection, is_uniform: bool, top: usize) ->
     lines.extend(stability.capacity.why.iter().map(|why| format!(" capacity: {why}")));
     if let Some(load) = stability.offered_load {
         let meaning = if is_uniform { "arriving work over what all servers can do" } else { "1 / s*" };
-        lines.push(format!(" offered load {}: {meaning}", short(load)));
+        let all = if stability.capacity.down.is_empty() { "" } else { ", those that stay down included" };
+        lines.push(format!(" offered load {}: {meaning}{all}", short(load)));
     }
     if let Some(factor) = stability.max_load_factor {
         lines.push(format!(

@@ -22,13 +22,13 @@ use shortline_core::policy::PolicySpec;
 use super::experiment::{About, Experiment, Findings, Scale};
 use super::experiment::{Context, Point as Work};
 use super::figure::{Axis, Figure, Panel, Series};
-use super::judge::{agree, all, at_least};
+use super::judge::{agree, all, at_least, tally};
 use super::measure::Precision;
 use super::number::{Data, Number};
 use super::table::{Cell, Table};
-use super::verdict::Verdict;
+use super::verdict::{Judgement, Verdict};
 use cases::{BASE, Case, Factor};
-use compared::{JSQ2, POLICIES, Point};
+use compared::{JSQ2, POLICIES, Point, WARM_UP};
 
 /// The experiment.
 pub(crate) struct Beyond;
@@ -58,6 +58,12 @@ fn replications(scale: Scale) -> usize {
     scale.pick(8, 32)
 }
 
+/// `90 to 120`, `90` if that is the same.
+fn between(least: f64, most: f64) -> String {
+    let [least, most] = [least, most].map(|x| format!("{x:.0}"));
+    if least == most { least } else { format!("{least} to {most}") }
+}
+
 fn key(case: Case, load: f64) -> String {
     format!("{case} load={load}")
 }
@@ -77,7 +83,7 @@ impl Experiment for Beyond {
         About {
             name: "beyond",
             title: "Beyond exponential sizes, Poisson arrivals and true counts",
-            claim: "[W]'s order of the policies, JFSQ before JSQ before JSQ(2) before fixed shares, is that of other sizes and arrivals too, but not of old counts.",
+            claim: "[W]'s order of the policies, JFSQ before JSQ before JSQ(2) before fixed shares, is that of other sizes and arrivals too, but not of counts older than a mean service.",
             version: 1,
             quick_s: 5,
             full_min: 13,
@@ -86,6 +92,11 @@ impl Experiment for Beyond {
 
     fn setting(&self, scale: Scale) -> String {
         let Precision { relative_error, most_events } = precision(scale);
+        let cycles = |load: &f64| cases::cycles(most_events, servers(scale), *load);
+        let (most, least) = (
+            loads(scale).iter().map(cycles).fold(0.0, f64::max),
+            loads(scale).iter().map(cycles).fold(f64::MAX, f64::min),
+        );
         format!(
             "Base fleet: N = {} servers of three speeds (1, 1/2, 1/4 in shares 1/8, 3/8, 1/2), as many job types with equal arrival rates, each on 16 random servers; unbounded buffers, exponential sizes, Poisson arrivals, true counts. Loads of the whole fleet: {}. One thing is changed at a time; durations in mean services of a busy fleet (16/7 s):\n\n\
              - sizes: {}; constant, Erlang with 4 phases (squared coefficient of variation 1/4), exponential (1), Coxian (2), lognormal (4, 10), Pareto with tail exponent 2.05 (9.8): as far as this scale has them;\n\
@@ -95,11 +106,14 @@ impl Experiment for Beyond {
              - `generation`: 72 models of which the first five take 68 % of the jobs, with 16 servers in the mean, more for popular ones; mean sizes 16 to 65 s, lognormal with coefficient of variation 0.45, arrivals on-off. It is made of what is known about traffic of image generation, not recorded;\n\
              - `delay-x`: counts that are x mean services old;\n\
              - `gateways-G`: jobs come through G gateways at random, and each counts its own only.\n\n\
-             All policies of a point meet the same jobs; ratios come from pairs. A point goes on until all its response times are known to {} %, or for {most_events} events per policy: long ones, heavy tails and bursts near capacity stop there, and show it in their intervals. The bound is the graph bound, which holds for all sizes.",
+             All policies of a point meet the same jobs; ratios come from pairs. A point goes on until all its response times are known to {} %, or for {most_events} events per policy: long ones, heavy tails and bursts near capacity stop there, and show it in their intervals. Each policy has {} replications. A warm-up may last {WARM_UP} times as many events before them; a policy that has not settled then has no means. In the runs of `on-off` and `generation` that many events hold {} cycles of their arrivals, and a replication {} of them. The bound is the graph bound, which holds for all sizes.",
             servers(scale),
             loads(scale).iter().map(f64::to_string).collect::<Vec<_>>().join(", "),
             Case::of(Factor::Sizes, scale).iter().map(|case| format!("`{case}`")).collect::<Vec<_>>().join(", "),
             100.0 * relative_error,
+            replications(scale),
+            between(least, most),
+            between(least / replications(scale) as f64, most / replications(scale) as f64),
         )
     }
 
@@ -123,7 +137,7 @@ impl Experiment for Beyond {
 }
 
 fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
-    let at = |(case, load): (Case, f64), judge: &dyn Fn(Point<'_>) -> super::verdict::Judgement, what: &str| {
+    let at = |(case, load): (Case, f64), judge: &dyn Fn(Point<'_>) -> Judgement, what: &str| {
         let key = key(case, load);
         judge(Point { data, key: &key }).of(format_args!("{key}, {what}"))
     };
@@ -150,8 +164,10 @@ fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
     let old = Case::of(Factor::Delay, scale).into_iter().filter(|case| matches!(case, Case::Delay(age) if *age >= 1.0));
     let herds = places(old.collect(), scale, |load| load >= EASY).into_iter().flat_map(|place| {
         [PolicySpec::Jfsq, PolicySpec::Sed, PolicySpec::Nq, PolicySpec::Jsq]
-            .map(|herd| at(place, &|p| p.at_most(JSQ2, herd, 1.0), &format!("jsq(2) to {herd}")))
+            .map(|herd| (place.1, at(place, &|p| p.at_most(JSQ2, herd, 1.0), &format!("jsq(2) to {herd}"))))
     });
+    let herds: Vec<(f64, Judgement)> = herds.collect();
+    let remark = of_old_counts_alone(&herds, |load| Point { data, key: &key(BASE, load) }.is_unstable(JSQ2));
     let gateways = loads(scale).into_iter().map(|load| {
         let (many, one) = (over_bound(Case::Gateways(16), load), over_bound(BASE, load));
         at_least(cost(many, one), COST_OF_GATEWAYS).of(format_args!("load {load}"))
@@ -177,14 +193,30 @@ fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
         ),
         Verdict::new(
             format!("Herding: with counts that are a mean service old or older, JSQ(2) is faster than JFSQ, SED, NQ and JSQ at loads from {EASY} on."),
-            all(herds),
-        ),
+            all(herds.into_iter().map(|(_, judgement)| judgement)),
+        )
+        .remarked(remark),
         Verdict::new(
             format!("Gateways that know their own jobs only are dear: under JFSQ 16 of them take at least {COST_OF_GATEWAYS} times as long as one."),
             all(gateways),
         ),
     ]);
     verdicts
+}
+
+/// What the comparisons say of old counts, where at some loads JSQ(2) is unstable with true counts too.
+fn of_old_counts_alone(herds: &[(f64, Judgement)], is_hopeless: impl Fn(f64) -> bool) -> Option<String> {
+    let (hopeless, telling): (Vec<_>, Vec<_>) = herds.iter().cloned().partition(|&(load, _)| is_hopeless(load));
+    let mut loads: Vec<String> = hopeless.iter().map(|(load, _)| load.to_string()).collect();
+    loads.sort();
+    loads.dedup();
+    let telling: Vec<Judgement> = telling.into_iter().map(|(_, judgement)| judgement).collect();
+    let first = format!(
+        "At load {} JSQ(2) is unstable with true counts too: its {} comparisons there say nothing of old ones",
+        (!loads.is_empty()).then(|| loads.join(" and "))?,
+        hopeless.len()
+    );
+    Some(if telling.is_empty() { first + "." } else { format!("{first}. Without them: {}.", tally(&telling)) })
 }
 
 /// The ratio of two numbers that were measured independently, relative errors added in squares.
@@ -259,15 +291,16 @@ fn when(scale: Scale, data: &Data) -> Table {
         let jfsq = points.iter().map(|&point| advice::regret(point, PolicySpec::Jfsq)).collect::<Option<Vec<_>>>();
         let jfsq = jfsq.and_then(|all| all.into_iter().max_by(|a, b| a.mean.total_cmp(&b.mean)));
         let load = load.map_or("any".to_owned(), |load| load.to_string());
-        let (policy, regret, worst) = choice.map_or(("-".to_owned(), None, "-".to_owned()), |choice| {
-            (choice.policy.to_string(), Some(choice.regret), choice.worst.to_owned())
+        let none = || ("-".to_owned(), String::new(), None, "-".to_owned());
+        let (policy, as_good, regret, worst) = choice.map_or_else(none, |(choice, as_good)| {
+            (choice.policy.to_string(), listed(&as_good), Some(choice.regret), choice.worst.to_owned())
         });
-        vec![title.into(), load.into(), policy.into(), regret.into(), worst.into(), jfsq.into()]
+        vec![title.into(), load.into(), policy.into(), as_good.into(), regret.into(), worst.into(), jfsq.into()]
     };
     let mut table = Table {
         name: "advice",
-        caption: "Which policy when: the one whose largest regret is the smallest, over all cases of the row. The regret is the response time over that of the best of the eight in the same case at the same load; a policy without means somewhere is not advised there. `central` keeps jobs in lines in front of the servers and needs clients that may wait at the gateway; its servers ask for jobs, so that a line hears of each freed place at once, and old counts hardly matter to it.".into(),
-        columns: ["changed", "load", "policy", "largest_regret", "where", "largest_regret_of_jfsq"].map(str::to_owned).to_vec(),
+        caption: "Which policy when: the one whose largest regret is the smallest, over all cases of the row. The regret is the response time over that of the best of the eight in the same case at the same load; a policy without means somewhere is not advised there. As good: those whose largest regret may be as small, as far as the intervals tell. `central` keeps jobs in lines in front of the servers and needs clients that may wait at the gateway; its servers ask for jobs, so that a line hears of each freed place at once, and old counts hardly matter to it.".into(),
+        columns: ["changed", "load", "policy", "as_good", "largest_regret", "where", "largest_regret_of_jfsq"].map(str::to_owned).to_vec(),
         rows: Vec::new(),
         on_page: true,
     };
@@ -278,14 +311,17 @@ fn when(scale: Scale, data: &Data) -> Table {
     table
 }
 
+fn listed(policies: &[PolicySpec]) -> String {
+    policies.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// The best of each point.
 fn best(scale: Scale, data: &Data) -> Table {
     let row = |(case, load): (Case, f64)| -> Vec<Cell> {
         let key = key(case, load);
         let point = Point { data, key: &key };
-        let (first, ties) = advice::best(point).map_or(("-".to_owned(), String::new()), |(best, ties)| {
-            (best.to_string(), ties.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
-        });
+        let (first, ties) = advice::best(point)
+            .map_or(("-".to_owned(), String::new()), |(best, ties)| (best.to_string(), listed(&ties)));
         vec![
             case.to_string().into(),
             load.into(),
@@ -411,10 +447,43 @@ mod tests {
             (PolicySpec::Jfsq, true, false)
         );
         // Regrets at the two: jfsq 1 and 2.5, jsq(2) 2 / 1.1 and 1.
-        let choice = advice::choice(&[base, old]).unwrap();
-        assert_eq!((choice.policy, choice.worst), (JSQ2, base.key));
+        let (choice, as_good) = advice::choice(&[base, old]).unwrap();
+        assert_eq!((choice.policy, choice.worst, as_good), (JSQ2, base.key, vec![]));
         assert!((choice.regret.mean - 2.0 / 1.1).abs() < 1e-9);
         assert!(advice::choice(&[Point { data: &data, key: "no such point" }]).is_none());
+    }
+
+    #[test]
+    fn advice_names_those_that_may_be_as_good() {
+        let as_good = |half_width| {
+            let data = Data(made(as_claimed, half_width).into_iter().collect());
+            let key = key(BASE, EASY);
+            let (choice, as_good) = advice::choice(&[Point { data: &data, key: &key }]).unwrap();
+            assert_eq!(choice.policy, PolicySpec::Jfsq);
+            as_good
+        };
+        // Four take 1.2 / 1.1 = 1.09 times as long, jsq 1.36 times.
+        let near = [PolicySpec::Jfiq, PolicySpec::Sed, PolicySpec::Nq, PolicySpec::Central];
+        assert_eq!([as_good(0.02), as_good(0.2)], [vec![], near.to_vec()]);
+    }
+
+    #[test]
+    fn herding_is_told_apart_from_instability_with_true_counts() {
+        let mut points = made(as_claimed, 0.02);
+        let remark = |points: &[(String, Found)]| {
+            let verdicts = verdicts(Scale::Quick, &Data(points.iter().cloned().collect()));
+            verdicts.into_iter().find_map(|verdict| verdict.remark)
+        };
+        assert_eq!(remark(&points), None);
+        points
+            .iter_mut()
+            .find(|(at, _)| *at == key(BASE, EASY))
+            .unwrap()
+            .1
+            .set("jsq(2) unstable", Some(Number::exact(1.0)));
+        let said =
+            "At load 0.8 JSQ(2) is unstable with true counts too: its 8 comparisons there say nothing of old ones.";
+        assert_eq!(remark(&points).as_deref(), Some(said));
     }
 
     /// Goal: a point has all its ratios, and they fit each other. Method: one short run with a fixed seed; no chance in it.

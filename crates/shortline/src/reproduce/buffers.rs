@@ -6,14 +6,15 @@
 
 use shortline_core::policy::PolicySpec;
 
+use super::by_policy::{Lines, Shown, all_points};
 use super::experiment::{About, Context, Experiment, Findings, Point, Scale};
-use super::figure::{Axis, Figure, Panel, Series};
+use super::figure::{Axis, Figure};
 use super::judge::{agree, all, at_most, below};
 use super::measure::{Precision, simulate};
-use super::number::{Data, Found, Number};
+use super::number::{Data, Found};
 use super::optimality_in_n::SPEED_AWARE;
 use super::papers::{Setting, Speeds};
-use super::table::{Cell, Table};
+use super::table::Table;
 use super::verdict::Verdict;
 use crate::failure::Failure;
 
@@ -138,68 +139,44 @@ fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
 
 fn figures(scale: Scale, data: &Data) -> Vec<Figure> {
     let place = |buffer: Option<u32>| buffer.map_or(UNBOUNDED_AT, f64::from);
-    let line = |load: f64, policy: PolicySpec, name: &str| -> Vec<(f64, Option<Number>)> {
-        buffers(scale).into_iter().map(|b| (place(b), data.number(&key(scale, load, b, policy), name))).collect()
-    };
-    let panels = |name: &str| -> Vec<Panel> {
-        let series = |load: f64| policies(scale).into_iter().map(move |policy| (policy, load));
-        let panel = |load: f64| Panel {
-            title: format!("load {load}"),
-            series: series(load)
-                .map(|(policy, load)| Series { label: policy.to_string(), points: line(load, policy, name) })
-                .collect(),
-        };
-        LOADS.into_iter().map(panel).collect()
-    };
-    let ticks = buffers(scale).into_iter().map(|b| (place(b), named(b))).collect::<Vec<_>>();
-    let figure = |name, title: &str, caption: &str, y: Axis, bound: Option<f64>, number: &str| Figure {
-        name,
-        title: title.into(),
-        caption: caption.into(),
-        x: Axis { ticks: ticks.clone(), ..Axis::log("buffer b, jobs at a server") },
-        y,
-        bound: bound.map(|bound| (bound, "bound".to_owned())),
-        panels: panels(number),
+    let ticks = buffers(scale).into_iter().map(|b| (place(b), named(b))).collect();
+    let lines = Lines {
+        x: Axis { ticks, ..Axis::log("buffer b, jobs at a server") },
+        cases: LOADS.map(|load| (format!("load {load}"), load)).into(),
+        policies: policies(scale),
+        line: &|load, policy, name| {
+            let number = |b| data.number(&key(scale, load, b, policy), name);
+            buffers(scale).into_iter().map(|b| (place(b), number(b))).collect()
+        },
     };
     vec![
-        figure(
-            "response",
-            "Mean response time over the bound",
-            "Flat where nobody waits.",
-            Axis::log("response / bound"),
-            Some(1.0),
-            "response_ratio",
-        ),
-        figure(
-            "blocking",
-            "Blocked jobs",
-            "Share of the jobs that find no place; none with unbounded buffers. An interval without a marker reaches from 0: none was seen.",
-            Axis::log("blocked share of the jobs"),
-            None,
-            "blocking",
-        ),
+        lines.figure(Shown {
+            name: "response",
+            title: "Mean response time over the bound",
+            caption: "Flat where nobody waits.",
+            y: Axis::log("response / bound"),
+            bound: Some(1.0),
+            number: "response_ratio",
+        }),
+        lines.figure(Shown {
+            name: "blocking",
+            title: "Blocked jobs",
+            caption: "Share of the jobs that find no place; none with unbounded buffers. An interval without a marker reaches from 0: none was seen.",
+            y: Axis::log("blocked share of the jobs"),
+            bound: None,
+            number: "blocking",
+        }),
     ]
 }
 
 fn table(scale: Scale, data: &Data) -> Table {
-    const NUMBERS: [&str; 6] =
-        ["response_s", "bound_s", "response_ratio", "waiting_ratio", "service_ratio", "blocking"];
-    let mut rows = Vec::new();
-    for policy in policies(scale) {
-        for (load, buffer) in LOADS.iter().flat_map(|&load| buffers(scale).into_iter().map(move |b| (load, b))) {
-            let key = key(scale, load, buffer, policy);
-            let mut row = vec![policy.to_string().into(), load.into(), named(buffer).into()];
-            row.extend(NUMBERS.map(|name| Cell::from(data.number(&key, name))));
-            rows.push(row);
-        }
-    }
-    Table {
-        name: "points",
-        caption: "All points.".into(),
-        columns: ["policy", "load", "buffer"].into_iter().chain(NUMBERS).map(str::to_owned).collect(),
-        rows,
-        on_page: true,
-    }
+    let numbers = ["response_s", "bound_s", "response_ratio", "waiting_ratio", "service_ratio", "blocking"];
+    let places = || LOADS.into_iter().flat_map(|load| buffers(scale).into_iter().map(move |b| (load, b)));
+    let point = |policy: PolicySpec, (load, buffer): (f64, Option<u32>)| {
+        ([policy.to_string().into(), load.into(), named(buffer).into()], key(scale, load, buffer, policy))
+    };
+    let points = policies(scale).into_iter().flat_map(|policy| places().map(move |place| point(policy, place)));
+    all_points(["policy", "load", "buffer"], &numbers, points, data)
 }
 
 #[cfg(test)]

@@ -9,13 +9,14 @@
 
 use shortline_core::policy::{Choices, PolicySpec};
 
+use super::by_policy::{Lines, Shown, all_points};
 use super::experiment::{About, Experiment, Findings, Point, Scale};
-use super::figure::{Axis, Figure, Panel, Series};
+use super::figure::{Axis, Figure};
 use super::judge::{all, at_least, at_most, falls_to};
 use super::measure::{Precision, simulate};
 use super::number::{Data, Number};
 use super::papers::{Setting, Speeds};
-use super::table::{Cell, Table};
+use super::table::Table;
 use super::verdict::Verdict;
 
 /// The experiment.
@@ -142,65 +143,40 @@ fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
 }
 
 fn figures(scale: Scale, data: &Data) -> Vec<Figure> {
-    let panels = |name: &str| -> Vec<Panel> {
-        let line = |load: f64, policy: PolicySpec| Series {
-            label: policy.to_string(),
-            points: series(scale, data, load, policy, name),
-        };
-        let panel = |load: f64| Panel {
-            title: format!("load {load}"),
-            series: policies().map(|policy| line(load, policy)).collect(),
-        };
-        loads(scale).into_iter().map(panel).collect()
-    };
-    let figure = |name, title: &str, caption: &str, y: Axis, bound: Option<f64>, number: &str| Figure {
-        name,
-        title: title.into(),
-        caption: caption.into(),
+    let lines = Lines {
         x: Axis::log("servers N").ticks(sizes(scale).into_iter().map(f64::from)),
-        y,
-        bound: bound.map(|bound| (bound, "bound".to_owned())),
-        panels: panels(number),
+        cases: loads(scale).into_iter().map(|load| (format!("load {load}"), load)).collect(),
+        policies: policies().collect(),
+        line: &|load, policy, name| series(scale, data, load, policy, name),
     };
     vec![
-        figure(
-            "response",
-            "Mean response time over the bound",
-            "JSQ and JIQ come down to one service time, JSQ(2) and random stay above it.",
-            Axis::log("response / bound").ticks([1.0, 1.2, 1.5, 2.0, 2.5, 3.0]),
-            Some(1.0),
-            "response_ratio",
-        ),
-        figure(
-            "waiting",
-            "Jobs that wait",
-            "Share of the accepted jobs that do not start at once. An interval without a marker reaches from 0: none was seen.",
-            Axis::log("share of the jobs that wait"),
-            None,
-            "fraction_waiting",
-        ),
+        lines.figure(Shown {
+            name: "response",
+            title: "Mean response time over the bound",
+            caption: "JSQ and JIQ come down to one service time, JSQ(2) and random stay above it.",
+            y: Axis::log("response / bound").ticks([1.0, 1.2, 1.5, 2.0, 2.5, 3.0]),
+            bound: Some(1.0),
+            number: "response_ratio",
+        }),
+        lines.figure(Shown {
+            name: "waiting",
+            title: "Jobs that wait",
+            caption: "Share of the accepted jobs that do not start at once. An interval without a marker reaches from 0: none was seen.",
+            y: Axis::log("share of the jobs that wait"),
+            bound: None,
+            number: "fraction_waiting",
+        }),
     ]
 }
 
 fn table(scale: Scale, data: &Data) -> Table {
-    const NUMBERS: [&str; 5] = ["degree", "response_ratio", "waiting_ratio", "fraction_waiting", "blocking"];
-    let mut rows = Vec::new();
-    for load in loads(scale) {
-        for policy in policies() {
-            for servers in sizes(scale) {
-                let mut row = vec![load.into(), policy.to_string().into(), servers.into()];
-                row.extend(NUMBERS.map(|name| Cell::from(data.number(&key(servers, load, policy), name))));
-                rows.push(row);
-            }
-        }
-    }
-    Table {
-        name: "points",
-        caption: "All points.".into(),
-        columns: ["load", "policy", "servers"].into_iter().chain(NUMBERS).map(str::to_owned).collect(),
-        rows,
-        on_page: true,
-    }
+    let numbers = ["degree", "response_ratio", "waiting_ratio", "fraction_waiting", "blocking"];
+    let point = |load: f64, policy: PolicySpec, n: u32| {
+        ([load.into(), policy.to_string().into(), n.into()], key(n, load, policy))
+    };
+    let of_load =
+        |load| policies().flat_map(move |policy| sizes(scale).into_iter().map(move |n| point(load, policy, n)));
+    all_points(["load", "policy", "servers"], &numbers, loads(scale).into_iter().flat_map(of_load), data)
 }
 
 #[cfg(test)]

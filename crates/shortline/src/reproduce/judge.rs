@@ -115,7 +115,7 @@ const NORMAL_975: f64 = 1.96;
 /// Least relative error of a point of a fit, so that exact numbers do not weigh infinitely.
 const LEAST_ERROR: f64 = 1e-9;
 
-/// All of them hold. Names the ones that give the answer, at most [`MOST_NAMED`].
+/// All of them hold. Names the ones that give the answer, at most [`MOST_NAMED`], and counts all by their answer.
 pub(crate) fn all(judgements: impl IntoIterator<Item = Judgement>) -> Judgement {
     let judgements: Vec<Judgement> = judgements.into_iter().collect();
     let answer = worst(judgements.iter().map(|judgement| judgement.answer));
@@ -125,10 +125,33 @@ pub(crate) fn all(judgements: impl IntoIterator<Item = Judgement>) -> Judgement 
     if decisive.len() > MOST_NAMED {
         because += &format!("; and {} more", decisive.len() - MOST_NAMED);
     }
-    if decisive.len() < judgements.len() {
-        because += &format!(" ({} of {} comparisons: {answer})", decisive.len(), judgements.len());
+    if judgements.len() > 1 {
+        because += &format!(" ({})", tally(&judgements));
     }
-    Judgement::new(answer, because)
+    Judgement {
+        is_measured: judgements.iter().any(|judgement| judgement.is_measured),
+        ..Judgement::new(answer, because)
+    }
+}
+
+/// `108 comparisons: 84 hold, 4 do not hold, 2 inconclusive, 18 not measured`.
+pub(crate) fn tally(judgements: &[Judgement]) -> String {
+    let count = |answer, is_measured| {
+        judgements.iter().filter(|judgement| (judgement.answer, judgement.is_measured) == (answer, is_measured)).count()
+    };
+    let counts = [
+        (count(Answer::Holds, true), "hold"),
+        (count(Answer::DoesNotHold, true), "do not hold"),
+        (count(Answer::Inconclusive, true), "inconclusive"),
+        (count(Answer::Inconclusive, false), "not measured"),
+    ];
+    let number = |&(count, what): &(usize, &str)| match (count, what) {
+        (1, "hold") => "1 holds".to_owned(),
+        (1, "do not hold") => "1 does not hold".to_owned(),
+        _ => format!("{count} {what}"),
+    };
+    let some: Vec<String> = counts.iter().filter(|(count, _)| *count > 0).map(number).collect();
+    format!("{} comparisons: {}", judgements.len(), some.join(", "))
 }
 
 /// Most comparisons that a claim about many names; the tables have them all.
@@ -143,7 +166,7 @@ fn side(holds: bool, fails: bool) -> Answer {
 }
 
 fn not_measured() -> Judgement {
-    Judgement::new(Answer::Inconclusive, "not measured")
+    Judgement { is_measured: false, ..Judgement::new(Answer::Inconclusive, "not measured") }
 }
 
 #[cfg(test)]
@@ -245,8 +268,15 @@ mod tests {
         let holds = Judgement::new(Holds, "fine");
         let fails = Judgement::new(DoesNotHold, "broken");
         let judged = all([holds.clone(), fails, holds.clone()]);
-        assert_eq!(judged, Judgement::new(DoesNotHold, "broken (1 of 3 comparisons: does not hold)"));
-        assert_eq!(all([holds.clone(), holds]).because, "fine; fine");
+        assert_eq!(judged, Judgement::new(DoesNotHold, "broken (3 comparisons: 2 hold, 1 does not hold)"));
+        assert_eq!(all([holds.clone(), holds.clone()]).because, "fine; fine (2 comparisons: 2 hold)");
+        let wide = at_most(number(0.9, 1.1), 1.0);
+        let unmeasured = || at_most(None, 1.0).of("there");
+        assert_eq!(
+            all([holds, wide, unmeasured(), unmeasured()]).because,
+            "1.00 [0.90, 1.10] against at most 1; there: not measured; there: not measured (4 comparisons: 1 holds, 1 \
+             inconclusive, 2 not measured)"
+        );
         assert_eq!(all([]).answer, Inconclusive);
     }
 }

@@ -5,14 +5,15 @@
 
 use shortline_core::policy::PolicySpec;
 
+use super::by_policy::{Lines, Shown, all_points};
 use super::experiment::{About, Context, Experiment, Findings, Point, Scale};
-use super::figure::{Axis, Figure, Panel, Series};
+use super::figure::{Axis, Figure};
 use super::judge::{all, at_most, below};
 use super::measure::{Precision, simulate};
-use super::number::{Data, Found, Number};
+use super::number::{Data, Found};
 use super::optimality_in_n::{OTHERS, SPEED_AWARE, policies};
 use super::papers::{Setting, Speeds};
-use super::table::{Cell, Table};
+use super::table::Table;
 use super::verdict::Verdict;
 use crate::failure::Failure;
 
@@ -140,76 +141,51 @@ fn verdicts(scale: Scale, data: &Data) -> Vec<Verdict> {
 }
 
 fn figures(scale: Scale, data: &Data) -> Vec<Figure> {
-    let series = |speeds: Speeds, policy: PolicySpec, name: &str| -> Vec<(f64, Option<Number>)> {
-        loads(scale).into_iter().map(|load| (load, data.number(&key(scale, speeds, load, policy), name))).collect()
-    };
-    let panels = |name: &str| -> Vec<Panel> {
-        let lines = |speeds| {
-            policies()
-                .map(move |policy| (policy, speeds))
-                .map(|(policy, speeds)| Series { label: policy.to_string(), points: series(speeds, policy, name) })
-        };
-        fleets(scale).into_iter().map(|s| Panel { title: s.title().into(), series: lines(s).collect() }).collect()
-    };
-    let x = || Axis::linear("load of the needed servers, Lambda / g_K");
-    let figure = |name, title: &str, caption: &str, y: Axis, bound: Option<f64>, number: &str| Figure {
-        name,
-        title: title.into(),
-        caption: caption.into(),
-        x: x(),
-        y,
-        bound: bound.map(|bound| (bound, "bound".to_owned())),
-        panels: panels(number),
+    let lines = Lines {
+        x: Axis::linear("load of the needed servers, Lambda / g_K"),
+        cases: fleets(scale).into_iter().map(|speeds| (speeds.title().into(), speeds)).collect(),
+        policies: policies().collect(),
+        line: &|speeds, policy, name| {
+            loads(scale).into_iter().map(|load| (load, data.number(&key(scale, speeds, load, policy), name))).collect()
+        },
     };
     vec![
-        figure(
-            "response",
-            "Mean response time over the bound",
-            "JFSQ and JFIQ lie on the bound until the slack is used up.",
-            Axis::log("response / bound"),
-            Some(1.0),
-            "response_ratio",
-        ),
-        figure(
-            "waiting",
-            "Waiting over the bound",
-            "The part of the gap that is waiting; the rest is service at servers that are slower than need be.",
-            Axis::log("waiting / bound"),
-            None,
-            "waiting_ratio",
-        ),
-        figure(
-            "blocking",
-            "Blocked jobs",
-            "Share of the jobs that find no place. An interval without a marker reaches from 0: none was seen.",
-            Axis::log("blocked share of the jobs"),
-            None,
-            "blocking",
-        ),
+        lines.figure(Shown {
+            name: "response",
+            title: "Mean response time over the bound",
+            caption: "JFSQ and JFIQ lie on the bound until the slack is used up.",
+            y: Axis::log("response / bound"),
+            bound: Some(1.0),
+            number: "response_ratio",
+        }),
+        lines.figure(Shown {
+            name: "waiting",
+            title: "Waiting over the bound",
+            caption: "The part of the gap that is waiting; the rest is service at servers that are slower than need be.",
+            y: Axis::log("waiting / bound"),
+            bound: None,
+            number: "waiting_ratio",
+        }),
+        lines.figure(Shown {
+            name: "blocking",
+            title: "Blocked jobs",
+            caption: "Share of the jobs that find no place. An interval without a marker reaches from 0: none was seen.",
+            y: Axis::log("blocked share of the jobs"),
+            bound: None,
+            number: "blocking",
+        }),
     ]
 }
 
 fn table(scale: Scale, data: &Data) -> Table {
-    const NUMBERS: [&str; 6] =
-        ["response_s", "bound_s", "response_ratio", "waiting_ratio", "service_ratio", "blocking"];
-    let mut rows = Vec::new();
-    for speeds in fleets(scale) {
-        for policy in policies() {
-            for load in loads(scale) {
-                let key = key(scale, speeds, load, policy);
-                let mut row = vec![speeds.title().into(), policy.to_string().into(), load.into()];
-                row.extend(NUMBERS.map(|name| Cell::from(data.number(&key, name))));
-                rows.push(row);
-            }
-        }
-    }
-    Table {
-        name: "points",
-        caption: "All points.".into(),
-        columns: ["fleet", "policy", "load_first_k"].into_iter().chain(NUMBERS).map(str::to_owned).collect(),
-        rows,
-        on_page: true,
-    }
+    let numbers = ["response_s", "bound_s", "response_ratio", "waiting_ratio", "service_ratio", "blocking"];
+    let point = |speeds: Speeds, policy: PolicySpec, load: f64| {
+        ([speeds.title().into(), policy.to_string().into(), load.into()], key(scale, speeds, load, policy))
+    };
+    let of_fleet = |speeds| {
+        policies().flat_map(move |policy| loads(scale).into_iter().map(move |load| point(speeds, policy, load)))
+    };
+    all_points(["fleet", "policy", "load_first_k"], &numbers, fleets(scale).into_iter().flat_map(of_fleet), data)
 }
 
 #[cfg(test)]

@@ -17,6 +17,11 @@ pub(crate) fn page(experiment: &dyn Experiment, scale: Scale, seed: u64, data: &
         let judgement = &verdict.judgement;
         page += &format!("| {} | **{}** | {} |\n", verdict.claim, judgement.answer, judgement.because);
     }
+    for verdict in &findings.verdicts {
+        if let Some(remark) = &verdict.remark {
+            page += &format!("\n*{}* {remark}\n", verdict.claim);
+        }
+    }
     page += &format!("\n## Setting\n\n{}\n\n## Command\n\n", experiment.setting(scale).trim());
     page += &format!("    {}\n", command(about.name, scale, seed));
     page += "\nNumbers come with their 95 % confidence intervals: mean \\[low, high\\].\n";

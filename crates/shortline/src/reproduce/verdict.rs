@@ -36,11 +36,14 @@ impl fmt::Display for Answer {
 pub(crate) struct Judgement {
     pub(crate) answer: Answer,
     pub(crate) because: String,
+    /// Whether there was anything to judge.
+    #[serde(skip)]
+    pub(crate) is_measured: bool,
 }
 
 impl Judgement {
     pub(crate) fn new(answer: Answer, because: impl Into<String>) -> Self {
-        Self { answer, because: because.into() }
+        Self { answer, because: because.into(), is_measured: true }
     }
 
     /// The same, said of something.
@@ -56,11 +59,19 @@ pub(crate) struct Verdict {
     pub(crate) claim: String,
     #[serde(flatten)]
     pub(crate) judgement: Judgement,
+    /// What is to be known beside it, a sentence or two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) remark: Option<String>,
 }
 
 impl Verdict {
     pub(crate) fn new(claim: impl Into<String>, judgement: Judgement) -> Self {
-        Self { claim: claim.into(), judgement }
+        Self { claim: claim.into(), judgement, remark: None }
+    }
+
+    /// With a remark on the page.
+    pub(crate) fn remarked(self, remark: Option<String>) -> Self {
+        Self { remark, ..self }
     }
 }
 

@@ -21,10 +21,11 @@ use super::sweep::{self, Point};
 use super::theory::{Theory, Traffic};
 use super::watch::Watch;
 use super::{Args, ServiceInstead, asked, refused, tables};
-use crate::digits::without_noise;
+use crate::digits::{counted, without_noise};
 use crate::failure::Failure;
 use crate::load::Load;
 use crate::split;
+use crate::terminal::{self, aside, say};
 
 /// Events per policy at which a run that does not converge gives up.
 const MOST_EVENTS: u64 = 2_000_000_000;
@@ -261,17 +262,27 @@ fn with_mean_field(args: &Args, done: &[Simulated]) -> Result<Value, Failure> {
 }
 
 /// Says on standard error what is to be known before the figures are believed.
-#[expect(clippy::print_stderr, reason = "the command line talks to its user")]
 fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], points: usize, watch: &Watch) {
     if args.trace.is_some() {
         let to_the_end = if watch.is_stopped() { "; it was stopped before that" } else { "" };
-        eprintln!(
+        aside!(
             "note: the trace is simulated once, from an empty fleet until its last job has left{to_the_end}; intervals treat parts of \
-             it like independent runs"
+             it like independent runs; each policy is over a bound of its own, that of the throughput it had: compare policies by \
+             their means"
         );
+        for Simulated { point, report, .. } in done {
+            if let Some(load) = report.offered_load.filter(|&load| load >= 1.0) {
+                let at = point.map_or(String::new(), |point| format!(" at {}", point.title()));
+                aside!(
+                    "note: the trace brings more work than the servers can do while it lasts{at} (offered load {}): jobs pile up to its \
+                     end, and the longer it is, the longer the times",
+                    tables::load(load)
+                );
+            }
+        }
     }
     if args.trace.is_none() && has_infinite_variance(&file.fleet.settings.service.law) {
-        eprintln!(
+        aside!(
             "note: sizes have an infinite variance (pareto, shape 2 or less): intervals are narrower than they should be, and means \
              behind a queue may not exist; compare percentiles"
         );
@@ -298,25 +309,26 @@ fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], 
             // No length of the run is a remedy there.
             let remedy = if is_known { "" } else { remedy };
             match (&policy.means, &policy.why) {
-                _ if policy.unfinished > 0 => eprintln!(
-                    "warning: under `{}` {} jobs of the trace have not left{at}, and will not: their servers stay down, or no server \
-                     serves them",
-                    policy.policy, policy.unfinished
+                _ if policy.unfinished > 0 => aside!(
+                    "warning: under `{}` {} of the trace did not leave{at}, and never will: servers stay down, or none holds the \
+                     job type",
+                    policy.policy,
+                    counted(policy.unfinished as usize, "job")
                 ),
-                (None, Some(why)) => eprintln!("warning: `{}` has no means{at}: {why}{remedy}", policy.policy),
+                (None, Some(why)) => aside!("warning: `{}` has no means{at}: {why}{remedy}", policy.policy),
                 (Some(_), Some(why)) if args.trace.is_some() => {
-                    eprintln!("warning: `{}` has not come to the end of the trace{at}: {why}{remedy}", policy.policy);
+                    aside!("warning: `{}` has not come to the end of the trace{at}: {why}{remedy}", policy.policy);
                 }
-                _ => eprintln!("warning: `{}` has not converged{at}{remedy}", policy.policy),
+                _ => aside!("warning: `{}` has not converged{at}{remedy}", policy.policy),
             }
         }
     }
-    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    notes.iter().for_each(|note| aside!("note: {note}"));
     if done.len() < points {
-        eprintln!("warning: stopped after {} of {points} points", done.len());
+        aside!("warning: stopped after {} of {points} points", done.len());
     }
     for policy in policies.iter().filter(|policy| may_lock(file, **policy)) {
-        eprintln!(
+        aside!(
             "note: `{policy}` with overflow = \"wait\" begins a line before all servers are busy, and no job of the line goes \
              to a server that is idle: chance may make it unstable later than this run could show"
         );
@@ -344,7 +356,6 @@ fn may_lock(file: &Parts, policy: PolicySpec) -> bool {
     draws && lines && file.fleet.servers.iter().any(|server| server.buffer.is_some())
 }
 
-#[expect(clippy::print_stdout, reason = "the command line talks to its user")]
 fn print(args: &Args, policies: &[PolicySpec], done: &[Simulated]) -> Result<(), Failure> {
     if args.json {
         let json = match &args.sweep {
@@ -355,7 +366,7 @@ fn print(args: &Args, policies: &[PolicySpec], done: &[Simulated]) -> Result<(),
                 serde_json::to_string_pretty(&shown)
             }
         };
-        println!("{}", json.map_err(Failure::run)?);
+        say!("{}", json.map_err(Failure::run)?)?;
         return Ok(());
     }
     for Simulated { point, report, mean_field, offered_between, .. } in done {
@@ -365,13 +376,16 @@ fn print(args: &Args, policies: &[PolicySpec], done: &[Simulated]) -> Result<(),
             (None, None) => "unknown".to_owned(),
         };
         let point = point.map_or(String::new(), |point| format!(" (sweep: {})", point.title()));
-        println!(
-            "{}{point}: {} servers, {} job types, {} edges, offered load {load}",
-            report.fleet, report.servers, report.job_types, report.edges
-        );
-        println!("{}", tables::table(report, mean_field.as_deref()));
+        say!(
+            "{}{point}: {}, {}, {}, offered load {load}",
+            report.fleet,
+            counted(report.servers, "server"),
+            counted(report.job_types, "job type"),
+            counted(report.edges as usize, "edge")
+        )?;
+        say!("{}", tables::table(report, mean_field.as_deref()))?;
         if let Some(predicted) = mean_field {
-            print!("{}", mean_field::notes(policies, predicted));
+            terminal::write(format_args!("{}", mean_field::notes(policies, predicted)))?;
         }
     }
     Ok(())

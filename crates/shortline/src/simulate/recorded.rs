@@ -16,7 +16,7 @@ use shortline_theory::stability;
 use super::Args;
 use super::long_run::at_rates;
 use super::sweep::Point;
-use crate::digits::exact;
+use crate::digits::{counted, exact};
 use crate::failure::Failure;
 use crate::fingerprint::Fingerprint;
 use crate::replay;
@@ -89,7 +89,8 @@ impl Recorded {
         };
         let n = self.jobs.len();
         let which = match &args.requests {
-            Some(requests) => format!("requests {}..{} ({n} jobs)", requests.start, requests.end),
+            Some(requests) => format!("requests {}..{} ({})", requests.start, requests.end, counted(n, "job")),
+            None if n == 1 => "its only job".to_owned(),
             None => format!("all {n} jobs"),
         };
         let sweeps = args.sweep.is_some();
@@ -106,10 +107,23 @@ impl Recorded {
         Fingerprint::of(&self.jobs)
     }
 
+    /// Why there is no load that arrival times could be compressed to.
+    fn why_no_load(&self) -> Option<&'static str> {
+        if self.jobs.iter().all(|job| job.size() == Some(0.0)) {
+            return Some("the jobs of the trace bring no work, so that it has no load to scale");
+        }
+        let [first, .., last] = &self.jobs[..] else { return Some("a single job has no load to scale") };
+        (last.arrival_s <= first.arrival_s)
+            .then_some("all jobs of the trace arrive at one moment, so that there is no time between them to compress")
+    }
+
     /// By what all rates are to be multiplied for this offered load.
     fn factor(&self, load: f64) -> Result<f64, Failure> {
         if !(load > 0.0 && load.is_finite()) {
             return Err(Failure::usage(format!("--load is {load}, must be positive and finite")));
+        }
+        if let Some(why) = self.why_no_load() {
+            return Err(Failure::usage(format!("--load {load}: {why}; leave --load out")));
         }
         let offered = stability::offered_load(&self.fleet).map_err(Failure::usage)?;
         if !(offered > 0.0 && offered.is_finite()) {

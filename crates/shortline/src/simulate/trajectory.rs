@@ -14,6 +14,7 @@ use super::watch::Watch;
 use super::{Args, asked, points, refused, sweep};
 use crate::digits::exact;
 use crate::failure::Failure;
+use crate::terminal::{aside, say};
 use crate::{outputs, split};
 
 /// Moments of a trajectory of which only the end is given.
@@ -48,7 +49,6 @@ impl Times {
 }
 
 /// Runs and prints it.
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "the command line talks to its user")]
 pub(super) fn run(
     args: &Args,
     file: &Arc<Parts>,
@@ -73,7 +73,7 @@ pub(super) fn run(
         outputs::write(path, &text)?;
     }
     if !trajectories.complete {
-        eprintln!("warning: stopped before the last moment");
+        aside!("warning: stopped before the last moment");
     }
     if args.json {
         let mut json = serde_json::to_string_pretty(&trajectories).map_err(Failure::run)?;
@@ -82,22 +82,26 @@ pub(super) fn run(
             mean_field::insert(&mut value, "trajectories", &predicted)?;
             json = serde_json::to_string_pretty(&value).map_err(Failure::run)?;
         }
-        println!("{json}");
+        say!("{json}")?;
         return Ok(());
     }
     for (i, trajectory) in trajectories.trajectories.iter().enumerate() {
-        println!(
+        say!(
             "{}: policy {}, from empty, {} replications",
-            trajectories.fleet, trajectory.policy, trajectories.replications
-        );
-        println!("{}", table(trajectory, None));
+            trajectories.fleet,
+            trajectory.policy,
+            trajectories.replications
+        )?;
+        say!("{}", table(trajectory, None))?;
         if let Some(predicted) = predicted.get(i) {
-            println!("the mean field of it");
+            say!("the mean field of it")?;
             match predicted {
-                Predicted::Known(_) => println!("{}", table(trajectory, Some(predicted))),
+                Predicted::Known(_) => say!("{}", table(trajectory, Some(predicted)))?,
                 Predicted::Unknown { .. } => {}
             }
-            predicted.note().iter().for_each(|note| println!("{note}"));
+            if let Some(note) = predicted.note() {
+                say!("{note}")?;
+            }
         }
     }
     Ok(())

@@ -271,7 +271,7 @@ fn at_a_type_boundary_the_next_class_is_needed_and_none_of_it_is_busy() {
 }
 
 #[test]
-fn a_job_type_that_is_too_much_for_its_server_is_named_with_what_it_needs() {
+fn demand_08_a_job_type_that_is_too_much_for_its_server_is_named_with_what_it_needs() {
     let (_folder, path) = of_kind("hot type");
     let report = json(&path, &[]);
     assert_eq!(strings(&report["bottleneck"]["job_types"]), ["hot"]);
@@ -852,8 +852,77 @@ fn servers_that_fail_count_with_the_time_that_they_are_up() {
     assert_eq!([stable(&report, 0), stable(&report, 1)], [Value::Null, Value::from(false)]);
     let (_, report) = fleet("reject", 1.1, random);
     assert_eq!(stable(&report, 0), Value::from(false));
-    let (code, report) = fleet("wait", 0.9, "events = [[5, \"s\", \"down\"], [6, \"s\", \"up\"]]");
-    assert_eq!((code, &report["capacity"]["used"]), (Some(0), &"full".into()));
-    let (_, report) = fleet("wait", 0.9, "events = [[5, \"s\", \"down\"]]");
-    assert!(report["capacity"]["why"].as_str().unwrap().contains("1 server stays down"), "{}", report["capacity"]);
+}
+
+/// `check` of a fleet of so many servers of rate 1.
+fn listed(servers: u32, rate: f64, events: &str) -> (Option<i32>, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "[fleet]\nbuffer = 5\n[[server_type]]\nname = \"A\"\nrate = 1.0\n[[server]]\nname = \"s\"\ncount = {servers}\ntype = \"A\"\n\
+         serves = [\"*\"]\n[[job_type]]\nname = \"j\"\nrate = {rate}\n{events}"
+    );
+    let output = check(&file(&folder, "fleet.toml", &text), &["--json"]);
+    (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap())
+}
+
+fn figures<const N: usize>(report: &Value, pointers: [&str; N]) -> [f64; N] {
+    pointers.map(|pointer| report.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN))
+}
+
+#[test]
+fn servers_that_stay_down_after_listed_failures_count_nowhere() {
+    let events = "[failures]\nevents = [[5, \"s-1\", \"down\"], [6, \"s-2\", \"down\"], [7, \"s-2\", \"up\"]]\n";
+    let (code, report) = listed(3, 1.5, events);
+    assert_eq!((code, &report["capacity"]["used"]), (Some(0), &"left".into()));
+    assert_eq!(report["capacity"]["down"], Value::from(vec!["s-1"]));
+    assert!(report["capacity"]["why"].as_str().unwrap().starts_with("1 server stays down"), "{}", report["capacity"]);
+    let wanted = ["/max_load_factor", "/model/N", "/connectivity/0/servers", "/offered_load"];
+    let found = figures(&report, wanted);
+    assert!(found.iter().zip([4.0 / 3.0, 2.0, 2.0, 0.5]).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}");
+    // Bounds and guarantee are those of two servers. Policies too, but `split`, whose shares are those of three.
+    let two = listed(2, 1.5, "").1;
+    assert_eq!([&report["bounds"], &report["guarantees"]], [&two["bounds"], &two["guarantees"]]);
+    let rows = report["stability_by_policy"].as_array().unwrap();
+    let unknown: Vec<&str> =
+        rows.iter().filter(|row| row["stable"] != true).map(|row| row["policy"].as_str().unwrap()).collect();
+    assert_eq!(unknown, ["split"]);
+    assert!(!report.to_string().contains("servers fail"), "{report}");
+
+    // Two servers cannot do what three could.
+    let (code, report) = listed(3, 2.5, events);
+    assert_eq!((code, &report["stable"]), (Some(1), &false.into()));
+    assert!(report["stability_by_policy"].as_array().unwrap().iter().all(|row| row["stable"] == false), "{report}");
+    assert!((figures(&report, ["/max_load_factor"])[0] - 0.8).abs() < 1e-9, "{report}");
+
+    let all = "[failures]\nevents = [[5, \"s-0\", \"down\"], [5, \"s-1\", \"down\"], [5, \"s-2\", \"down\"]]\n";
+    let (code, report) = listed(3, 1.5, all);
+    assert_eq!((code, &report["max_load_factor"]), (Some(1), &0.0.into()));
+    assert_eq!(report["stable_why"], "some job types that arrive are on no server that stays up");
+}
+
+/// A logarithm of three servers is 2, of the two that stay up 1: `jsq(log)` goes on sampling two, which `random` shows to matter.
+#[test]
+fn a_policy_samples_as_many_after_listed_failures_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "server_type = [{ name = 'A', rate = 1 }, { name = 'B', rate = 0.2 }]
+        server = [{ name = 'a', count = 2, type = 'A', serves = ['*'] }, { name = 'b', type = 'B', serves = ['*'] }]
+        job_type = [{ name = 'm', rate = 0.9 }]
+        failures = { events = [[1, 'a-1', 'down']] }";
+    let report = json(&file(&folder, "fleet.toml", text), &["--policy", "jsq(log),random"]);
+    let stable = |i: usize| (&report["stability_by_policy"][i]["policy"], &report["stability_by_policy"][i]["stable"]);
+    assert_eq!([stable(0), stable(1)], [(&"jsq(log)".into(), &true.into()), (&"random".into(), &false.into())]);
+}
+
+#[test]
+fn listed_failures_that_leave_all_servers_up_change_nothing_in_the_long_run() {
+    let (code, mut never) = listed(3, 1.5, "");
+    assert_eq!(code, Some(0));
+    never.as_object_mut().unwrap().remove("capacity");
+    let pair = "[failures]\nevents = [[5, \"s-1\", \"down\"], [6, \"s-1\", \"up\"]]\n";
+    for events in ["[failures]\nevents = []\n", pair] {
+        let (code, mut report) = listed(3, 1.5, events);
+        assert_eq!((code, &report["capacity"]["used"]), (Some(0), &"full".into()));
+        report.as_object_mut().unwrap().remove("capacity");
+        assert_eq!(report, never, "{events}");
+    }
 }

@@ -168,7 +168,48 @@ fn jobs_that_never_leave_are_counted() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let policy = &report["policies"][0];
     assert_eq!((policy["unfinished"].as_u64(), policy["converged"].as_bool()), (Some(1), Some(false)));
-    assert!(stderr(&output).contains("1 jobs of the trace have not left"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 job of the trace did not leave"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_trace_without_work_or_time_between_its_jobs_has_no_load_to_scale() {
+    for (jobs, why) in [
+        ("0,a,0\n1,a,0\n", "bring no work"),
+        ("5,a,1\n5,a,2\n", "arrive at one moment"),
+        ("5,a,1\n", "a single job has no load"),
+    ] {
+        for arguments in [&["--load", "0.5"][..], &["--sweep", "load=0.5"]] {
+            let refusal = refusal(&format!("arrival_s,job_type,service_s\n{jobs}"), arguments);
+            assert!(refusal.contains(why) && refusal.contains("leave --load out"), "{refusal}");
+        }
+    }
+}
+
+/// Sixty-four jobs of a second each, faster than the servers can do them: nearly all leave when the last one has come.
+#[test]
+fn jobs_that_come_faster_than_they_are_served_have_exact_means_and_a_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fleet, trace) = (file(&folder, "fleet.toml", &fleet()), file(&folder, "trace.csv", &regular()));
+    for load in ["3", "1e6", "1e300"] {
+        let output = simulate(&fleet, &trace, &["--load", load, "--policy", "jfsq", "--json"]);
+        let note = message(&output);
+        assert!(note.contains("the trace brings more work than the servers can do"), "{note}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let policy = &report["policies"][0];
+        assert!(policy["mean_response_s"]["mean"].as_f64().unwrap() > 1.0, "{load}: {policy}");
+        assert_eq!(policy["mean_response_s"]["ci95"].is_null(), load != "3", "{load}: {policy}");
+        assert_eq!(note.contains("parts cannot be compared"), load != "3", "{note}");
+    }
+    assert!(!message(&simulate(&fleet, &trace, &["--load", "0.5"])).contains("more work"));
+}
+
+#[test]
+fn jobs_of_no_size_take_no_time() {
+    let lines: String = (0..40).map(|i| format!("{i},a,0\n")).collect();
+    let report = json(&format!("arrival_s,job_type,service_s\n{lines}"), &["--policy", "jfsq"]);
+    for figure in ["mean_response_s", "p50_response_s", "p95_response_s", "p99_response_s"] {
+        assert_eq!(report["policies"][0][figure]["mean"], 0.0, "{figure}");
+    }
 }
 
 #[test]

@@ -22,7 +22,8 @@ fn an_option_of_a_run_without_a_name_is_wrong_usage() {
     for options in [["--quick", "--json"].as_slice(), &["--out", "results"], &["--seed", "2"], &["--threads", "1"]] {
         let output = shortline().arg("reproduce").args(options).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{options:?}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("NAME"), "{options:?}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("type `shortline reproduce optimality-in-n`") && error.contains(options[0]), "{error}");
     }
 }
 

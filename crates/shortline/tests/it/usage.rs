@@ -122,3 +122,39 @@ fn replay_options_out_of_range_are_refused() {
     assert_refused(&run(&["replay", "--target", "http://127.0.0.1:1"]), "--trace");
     assert_refused(&run(&["replay", "--target", "ftp://x", "--fleet", "x.toml"]), "ftp");
 }
+
+/// A pipe whose reader has gone before the command begins.
+fn closed() -> std::io::PipeWriter {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer
+}
+
+#[test]
+fn output_that_nobody_reads_ends_every_command_quietly() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "fleet.toml", TWO_SERVERS);
+    let fleet = fleet.to_str().unwrap();
+    let (loopback, nobody) = ("127.0.0.1:0", "http://127.0.0.1:1");
+    for arguments in [
+        &["check", fleet][..],
+        &["check", fleet, "--json"],
+        &["simulate", fleet, "--events", "20000"],
+        &["simulate", fleet, "--trajectory", "1", "--replications", "2"],
+        &["reproduce"],
+        &["emulate", fleet, "--any-port"],
+        &["serve", fleet, "--emulate", "--listen", loopback, "--admin", loopback, "--log", "off"],
+        &["replay", "--target", nobody, "--fleet", fleet, "--duration", "0.1"],
+    ] {
+        let output = shortline().args(arguments).stdout(closed()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(141), "{arguments:?}: {said}");
+        assert!(!said.contains("panicked") && !said.contains("error"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn complaints_that_nobody_reads_leave_the_exit_status() {
+    let output = shortline().args(["check", "no-such.toml"]).stderr(closed()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -33,15 +33,25 @@ pub(super) struct Choice<'a> {
     /// Its largest regret, and at which point that is.
     pub(super) regret: Number,
     pub(super) worst: &'a str,
+    /// Largest ends of the intervals of its regrets.
+    range: [f64; 2],
 }
 
-/// The policy with the smallest largest regret; `None` if every policy lacks means somewhere.
-pub(super) fn choice<'a>(points: &[Point<'a>]) -> Option<Choice<'a>> {
+/// The policy with the smallest largest regret, and those as good: with a largest regret that may be as small, as far as the
+/// intervals tell. `None` if every policy lacks means somewhere.
+pub(super) fn choice<'a>(points: &[Point<'a>]) -> Option<(Choice<'a>, Vec<PolicySpec>)> {
     let worst = |policy: PolicySpec| {
         let regrets = points.iter().map(|&point| Some((regret(point, policy)?, point.key)));
         let regrets: Vec<(Number, &str)> = regrets.collect::<Option<_>>()?;
-        let (regret, worst) = regrets.into_iter().max_by(|a, b| a.0.mean.total_cmp(&b.0.mean))?;
-        Some(Choice { policy, regret, worst })
+        let largest = |end: fn(&Number) -> f64| regrets.iter().map(|(regret, _)| end(regret)).fold(0.0, f64::max);
+        let range = [largest(|regret| regret.low), largest(|regret| regret.high)];
+        let &(regret, worst) = regrets.iter().max_by(|a, b| a.0.mean.total_cmp(&b.0.mean))?;
+        Some(Choice { policy, regret, worst, range })
     };
-    POLICIES.into_iter().filter_map(worst).min_by(|a, b| a.regret.mean.total_cmp(&b.regret.mean))
+    let mut choices: Vec<Choice<'a>> = POLICIES.into_iter().filter_map(worst).collect();
+    let first = (0..choices.len()).min_by(|&a, &b| choices[a].regret.mean.total_cmp(&choices[b].regret.mean))?;
+    let first = choices.remove(first);
+    let is_as_good = |other: &&Choice<'_>| other.range[0] <= first.range[1];
+    let as_good = choices.iter().filter(is_as_good).map(|other| other.policy).collect();
+    Some((first, as_good))
 }

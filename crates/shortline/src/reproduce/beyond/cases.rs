@@ -30,6 +30,15 @@ const SLOTS: u32 = 8;
 /// Mean services that a server is up and down, in the fleet that fails.
 const UP_AND_DOWN: [f64; 2] = [190.0, 10.0];
 
+/// Mean services that the bursts of [`Case::OnOff`] last and are apart, in the mean.
+const ON_AND_OFF: [f64; 2] = [2.0, 6.0];
+
+/// Cycles of on-off arrivals in a run of so many events. A job is two events, and the servers do `servers` times the load jobs in a
+/// mean service.
+pub(super) fn cycles(events: u64, servers: u32, load: f64) -> f64 {
+    events as f64 / (2.0 * f64::from(servers) * load * ON_AND_OFF.iter().sum::<f64>())
+}
+
 /// What is varied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Factor {
@@ -163,7 +172,8 @@ fn scale_rates(parts: &mut FleetParts, factor: f64) {
 }
 
 fn on_off(service_s: f64) -> Arrivals {
-    Arrivals::OnOff { peak: 2.0, on_s: 2.0 * service_s, off_s: 6.0 * service_s }
+    let [on_s, off_s] = ON_AND_OFF.map(|services| services * service_s);
+    Arrivals::OnOff { peak: 2.0, on_s, off_s }
 }
 
 /// Replaces job types, graph, sizes and arrivals.

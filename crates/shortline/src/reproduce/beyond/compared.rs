@@ -24,7 +24,7 @@ use crate::split;
 pub(super) const JSQ2: PolicySpec = PolicySpec::JsqD(Choices::Number(2));
 
 /// Longest warm-up, as a multiple of the events that may be counted.
-const WARM_UP: u64 = 16;
+pub(super) const WARM_UP: u64 = 16;
 
 /// All that are compared.
 pub(super) const POLICIES: [PolicySpec; 8] = [
