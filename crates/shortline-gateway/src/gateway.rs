@@ -343,15 +343,9 @@ impl Gateway {
         }
     }
 
-    /// Looks the names of servers up, one after the other, for ever.
+    /// Looks the names of servers up, for ever.
     pub(crate) async fn follow_names(self: Arc<Self>) {
-        loop {
-            tokio::time::sleep(names::EVERY).await;
-            let epoch = self.dispatch.epoch();
-            for server in epoch.servers() {
-                server.upstream().follow_name().await;
-            }
-        }
+        names::follow(&self.dispatch, &names::system).await;
     }
 
     /// Measures rates and closes idle connections, for ever.

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -146,7 +147,14 @@ async fn unavailable_in_the_trailers_or_the_head_of_grpc_is_a_failure_and_other_
 #[tokio::test]
 async fn resets_of_requests_by_the_server_are_failures_before_and_after_the_head() {
     for reason in [h2::Reason::INTERNAL_ERROR, h2::Reason::CANCEL] {
-        assert!(trips(false, move |mut respond| respond.send_reset(reason)).await, "{reason:?} before the head");
+        let requests = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&requests);
+        let before = move |mut respond: SendResponse<Bytes>| {
+            count.fetch_add(1, SeqCst);
+            respond.send_reset(reason);
+        };
+        assert!(trips(false, before).await, "{reason:?} before the head");
+        assert_eq!(requests.load(SeqCst), 2, "a POST is not sent again");
         let after = move |mut respond: SendResponse<Bytes>| {
             let mut stream = respond.send_response(head(None), false).unwrap();
             stream.send_data(Bytes::from_static(b"half"), false).unwrap();

@@ -1,10 +1,12 @@
 //! Waiting in line: `overflow = "wait"`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use shortline_core::fleet::settings::{LineSettings, Overflow};
 
-use crate::support::{Holding, Peer, Plan, Running, call, eventually, get};
+use crate::support::{Backend, Holding, OK, Peer, Plan, Running, call, eventually, get};
 
 async fn line_of(size: Option<u32>, timeout_s: Option<f64>) -> (Running, Holding) {
     line_with_hold(size, timeout_s, None).await
@@ -161,6 +163,47 @@ async fn a_request_held_for_longer_than_hold_s_is_refused_for_want_of_a_server()
     assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
     assert!((Duration::from_millis(200)..Duration::from_secs(10)).contains(&began.elapsed()));
     assert_eq!((running.jobs(), holding.backend.requests()), (0, 0));
+    running.stop().await;
+}
+
+/// A rolling update without a drain: the server dies with a request at it, and comes back. What it broke is broken, and so
+/// is what meets it before its breaker has tripped; what comes then is held until it is tried again.
+#[tokio::test]
+async fn what_fails_at_a_server_is_not_held_and_what_comes_after_it_has_tripped_is() {
+    let alive = Arc::new(AtomicBool::new(false));
+    let lives = Arc::clone(&alive);
+    let backend = Backend::scripted(move |mut peer, _| {
+        let lives = lives.load(SeqCst);
+        async move {
+            if !lives {
+                return None;
+            }
+            peer.try_send(OK).await.ok()?;
+            Some(peer)
+        }
+    })
+    .await;
+    let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address).settings(|s| {
+        s.overflow = Overflow::Wait;
+        s.lines = LineSettings { size: None, timeout_s: None, hold_s: Some(15.0) };
+        (s.health.trip_after, s.health.open_s) = (2, 3.0);
+    });
+    let running = plan.serve("jfsq", 1).await;
+    for _ in 0..2 {
+        assert_eq!(call(running.address, get("m")).await.error_code(), "upstream_error");
+    }
+    let mut held = Vec::new();
+    for n in 1..=3 {
+        held.push(ask(&running, "m", n).await);
+    }
+    assert_eq!((running.gateway.status().waiting_total, backend.requests()), (3, 2));
+    alive.store(true, SeqCst);
+    for peer in &mut held {
+        assert_eq!(peer.answer().await.text(), "ok");
+    }
+    assert_eq!(running.metric("shortline_requests_total{job_type=\"m\",outcome=\"no_server_up\"}").await, 0);
+    drop(held);
+    running.settled().await;
     running.stop().await;
 }
 

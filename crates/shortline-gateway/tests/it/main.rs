@@ -10,6 +10,7 @@ mod emulate;
 mod failures;
 mod faults;
 mod health;
+mod health_kept;
 mod hints;
 mod http;
 mod http2;
