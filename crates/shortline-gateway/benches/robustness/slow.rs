@@ -55,13 +55,16 @@ pub(crate) fn readers_of_a_kilobyte_a_second(report: &mut Report) {
     let (large, good) = (Server::start("large"), Server::start("5"));
     let gateway = Gateway::start("[health]\ntrip_after = 0", &[(&large, "large"), (&good, "a")]);
     let (poller, rss, tcp) = (Poller::start(&gateway), gateway.process.rss_kib(), tcp_kib());
-    let fresh = block_on(async {
+    // From a thread of their own, or they would wait for the readers' turns here.
+    let (target, lasts) = (gateway.address, Duration::from_secs(seconds));
+    let others = std::thread::spawn(move || block_on(open_loop(target, "a", 50.0, lasts)));
+    block_on(async {
         let mut tasks = Vec::new();
         for _ in 0..readers {
             let stream = ask(&gateway).await;
             tasks.push(tokio::spawn(read_slowly(stream, seconds)));
         }
-        let fresh = open_loop(gateway.address, "a", 50.0, Duration::from_secs(seconds)).await;
+        tokio::time::sleep(lasts).await;
         let [grown, held] = [gateway.process.rss_kib().saturating_sub(rss), tcp_kib().saturating_sub(tcp)];
         report.figure(format!(
             "{readers} slow readers: {} KiB each, and {} KiB each in all sockets of the machine",
@@ -77,8 +80,8 @@ pub(crate) fn readers_of_a_kilobyte_a_second(report: &mut Report) {
         report.figure(format!("{} still read after {seconds} s", readers - lost.len() as u64));
         report
             .holds(lost.is_empty(), &format!("{} slow readers are cut off, the first: {:?}", lost.len(), lost.first()));
-        fresh
     });
+    let fresh = others.join().unwrap();
     report.admin(poller);
     report.figure(format!("others: p99 {:.1} ms", fresh.quantile_ms(0.99, any)));
     report.count("others that are served", fresh.with(|status| status == 200), fresh.answered.len());
