@@ -45,6 +45,10 @@ async fn the_largest_heads_pass_either_way() {
         assert_eq!((answer.status(), answer.header("x").unwrap().len()), (200, 30 << 10), "of {bytes} bytes");
         running.stop().await;
     }
+    let too_large = format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nx: {}\r\n\r\n", "a".repeat(40 << 10));
+    let running = one(&Backend::replying(too_large).await, |_| ()).await;
+    assert_eq!(call(running.address, get("m")).await.status(), 502);
+    running.stop().await;
 }
 
 #[tokio::test]
