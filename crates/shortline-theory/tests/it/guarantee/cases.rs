@@ -1,8 +1,8 @@
 //! Special cases with closed forms, monotonicity, degenerate fleets, refusals, and what is said when nothing is known.
 
+use shortline_core::Fleet;
 use shortline_core::fleet::settings::{Arrivals, Discipline, FailureEvent, Failures, Overflow, SizeLaw};
 use shortline_core::policy::PolicySpec;
-use shortline_core::{Fleet, fleet};
 use shortline_theory::guarantee::{
     Analysis, Cause, Guarantee, Mend, NotApplicable, PolicyClass, Profile, Theorem, evaluate,
 };
