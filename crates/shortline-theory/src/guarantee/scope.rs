@@ -12,6 +12,7 @@ use shortline_core::policy::PolicySpec;
 use shortline_core::{Fleet, ServerId};
 
 use crate::reduced::arrival_rates;
+use crate::stability::why_not_always_up;
 use crate::{Model, TheoryError};
 
 /// The policies that the theorems are about.
@@ -170,6 +171,7 @@ fn check_scope(fleet: &Fleet, model: &Model) -> Result<(), NotApplicable> {
     let settings = fleet.settings();
     let some_server =
         |has: &dyn Fn(ServerId) -> bool| model.classes().iter().any(|c| c.servers.iter().any(|&r| has(r)));
+    let failing = why_not_always_up(fleet);
     let obstacles = [
         (settings.overflow == Overflow::Wait, "jobs without a place wait in front", "use overflow = \"reject\""),
         (
@@ -178,7 +180,7 @@ fn check_scope(fleet: &Fleet, model: &Model) -> Result<(), NotApplicable> {
             "use [service] distribution = \"exponential\"",
         ),
         (settings.arrivals != Arrivals::Poisson, "arrivals are not Poisson", "leave [arrivals] out"),
-        (settings.failures.is_some(), "servers fail", "leave [failures] out"),
+        (failing.is_some(), failing.unwrap_or_default().0, failing.unwrap_or_default().1),
         (settings.information.delay_s > 0.0, "the dispatcher sees old counts", "leave [information] delay_s out"),
         (settings.information.gateways > 1, "several gateways share the servers", "use one gateway"),
         (some_server(&|r| fleet.slots(r) > 1), "a server has several slots", "write a server of c slots as c servers"),

@@ -70,6 +70,18 @@ pub fn down_in_the_end(fleet: &Fleet) -> Vec<ServerId> {
     fleet.servers().filter(|server| !is_up[server.index()]).collect()
 }
 
+/// What keeps servers from being up all the time in the long run, and what to do about it; `None` if nothing does.
+pub(crate) fn why_not_always_up(fleet: &Fleet) -> Option<(&'static str, &'static str)> {
+    match &fleet.settings().failures {
+        Some(Failures::Random { .. }) => Some(("servers fail", "leave [failures] out")),
+        Some(Failures::Events(_)) if !down_in_the_end(fleet).is_empty() => Some((
+            "servers stay down after the last of the listed failures",
+            "look at those that are left (`in_the_end`)",
+        )),
+        Some(Failures::Events(_)) | None => None,
+    }
+}
+
 /// The fleet after the last of listed failures: without the servers that [stay down](down_in_the_end), and without
 /// `[failures]`. If none stays up: all servers, none of which holds a job type. The same fleet where failures are not listed.
 ///

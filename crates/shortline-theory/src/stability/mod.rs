@@ -62,6 +62,7 @@ use crate::TheoryError;
 use crate::reduced::{Reduced, Speeds};
 use crate::shares::Shares;
 pub use advice::{EdgeSearch, NewEdge};
+pub(crate) use failures::why_not_always_up;
 pub use failures::{availability, down_in_the_end, in_the_end, under_failures};
 pub use losses::Loss;
 use newton::Cut;

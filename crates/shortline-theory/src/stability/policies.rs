@@ -26,7 +26,7 @@ use shortline_core::{Fleet, JobTypeId, ServerId};
 
 use super::progress::Observer;
 use super::sampled::{Bracket, Sampling, critical_factor};
-use super::{CRITICAL, Stability, analyse};
+use super::{CRITICAL, Stability, analyse, why_not_always_up};
 use crate::TheoryError;
 use crate::reduced::{Reduced, Speeds};
 
@@ -313,7 +313,10 @@ fn obstacle(fleet: &Fleet, policy: PolicySpec) -> Option<&'static str> {
     let obstacles = [
         (matches!(settings.arrivals, Arrivals::Piecewise(_) | Arrivals::Trace), "[arrivals] vary in time"),
         (settings.service.law == SizeLaw::Trace, "the sizes are those of a trace"),
-        (settings.failures.is_some(), "servers fail, and what the policy makes of those that are up is not known"),
+        (
+            why_not_always_up(fleet).is_some(),
+            "servers fail, and what the policy makes of those that are up is not known",
+        ),
         (!is_blind && settings.information.delay_s > 0.0, "decisions rest on old counts"),
         (!is_blind && settings.information.gateways > 1, "each gateway sees only its own jobs"),
         (

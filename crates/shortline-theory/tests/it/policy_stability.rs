@@ -2,7 +2,7 @@
 
 use shortline_core::Fleet;
 use shortline_core::JobTypeId;
-use shortline_core::fleet::settings::{Arrivals, Overflow, SizeLaw};
+use shortline_core::fleet::settings::{Arrivals, FailureEvent, Failures, Overflow, SizeLaw};
 use shortline_core::policy::PolicySpec;
 use shortline_theory::exact::solve;
 use shortline_theory::stability::{PolicyStability, analyse, by_policy};
@@ -243,6 +243,15 @@ fn what_the_conditions_do_not_cover_is_named() {
     assert!(why(build().settings(|s| s.information.gateways = 2), "jsq").contains("own jobs"));
     assert!(why(build().settings(|s| s.information.delay_s = 1.0), "sed").contains("old counts"));
     assert!(why(build().settings(|s| s.arrivals = Arrivals::Trace), "random").contains("[arrivals]"));
+    let event = |at_s, up| FailureEvent { at_s, server: 1, up };
+    let listed = |events: &[FailureEvent]| build().settings(|s| s.failures = Some(Failures::Events(events.to_vec())));
+    let random = Failures::Random { mean_up_s: 9.0, mean_down_s: 1.0 };
+    for failing in [listed(&[event(1.0, false)]), build().settings(|s| s.failures = Some(random))] {
+        assert!(why(failing, "jsq").contains("servers fail"));
+    }
+    for all_up in [listed(&[]), listed(&[event(1.0, false), event(2.0, true)])] {
+        assert_eq!(of(&all_up.done(), "jsq").stable, Some(true));
+    }
     let wait = |b: Build| b.buffer(2).settings(|s| s.overflow = Overflow::Wait);
     assert!(why(wait(build()), "random").contains("idle"));
     assert_eq!(of(&wait(build()).done(), "jsq").stable, Some(true));

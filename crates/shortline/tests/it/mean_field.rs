@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::processes::{file, shortline, stdout_of};
+use crate::processes::{file, simulation, stdout_of};
 
 /// 400 servers on a complete graph, where the mean field is the limit; `jfsq(2)` sees two of them.
 const COMPLETE: &str = r#"
@@ -34,7 +34,7 @@ rate = 400.0
 "#;
 
 fn stdout(fleet: &Path, arguments: &[&str]) -> String {
-    stdout_of(shortline().arg("simulate").arg(fleet).args(arguments).arg("--mean-field"))
+    stdout_of(simulation(fleet, arguments).arg("--mean-field"))
 }
 
 fn number(value: &Value) -> f64 {

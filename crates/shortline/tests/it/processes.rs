@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,13 @@ rate = 4.0
 pub(crate) fn shortline() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shortline"));
     command.env_remove("RUST_LOG").env("NO_COLOR", "1");
+    command
+}
+
+/// `shortline simulate` of a fleet.
+pub(crate) fn simulation(fleet: &Path, arguments: &[&str]) -> Command {
+    let mut command = shortline();
+    command.arg("simulate").arg(fleet).args(arguments);
     command
 }
 

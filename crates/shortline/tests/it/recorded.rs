@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::processes::{file, message, shortline, stderr, stdout_of};
+use crate::processes::{file, message, shortline, simulation, stderr, stdout_of};
 
 const FLEET: &str = r#"
 [[server_type]]
@@ -35,16 +35,14 @@ fn fleet() -> String {
 }
 
 fn simulate(fleet: &Path, trace: &Path, arguments: &[&str]) -> Output {
-    shortline().arg("simulate").arg(fleet).arg("--trace").arg(trace).args(arguments).output().unwrap()
+    simulation(fleet, arguments).arg("--trace").arg(trace).output().unwrap()
 }
 
 /// The report on a trace with these lines.
 fn json(lines: &str, arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let (fleet, trace) = (file(&folder, "fleet.toml", &fleet()), file(&folder, "trace.csv", lines));
-    let mut command = shortline();
-    command.arg("simulate").arg(fleet).arg("--trace").arg(trace).args(arguments).arg("--json");
-    serde_json::from_str(&stdout_of(&mut command)).unwrap()
+    serde_json::from_str(&stdout_of(simulation(&fleet, arguments).arg("--trace").arg(trace).arg("--json"))).unwrap()
 }
 
 /// What a trace that is none is refused with.
@@ -139,7 +137,7 @@ fn sizes_come_from_the_trace_or_from_a_law() {
     let output = simulate(&fleet, &trace, &["--json", "--policy", "jfsq"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["policies"][0]["simulated_s"], 9.5, "size 1 on the fast server: {}", stderr(&output));
-    let without = shortline().arg("simulate").arg(&fleet).args(["--events", "1000"]).output().unwrap();
+    let without = simulation(&fleet, &["--events", "1000"]).output().unwrap();
     assert!(stderr(&without).contains("rate"), "a fleet without rates needs a trace: {}", stderr(&without));
 }
 
@@ -149,7 +147,7 @@ fn a_fleet_that_waits_for_a_trace_says_so() {
     let with_rates =
         fleet().replace("name = \"a\"\n", "name = \"a\"\nrate = 1.0\n").replace("comma\"\n[", "comma\"\nrate = 1.0\n[");
     let fleet = file(&folder, "fleet.toml", &with_rates);
-    let output = shortline().arg("simulate").arg(&fleet).output().unwrap();
+    let output = simulation(&fleet, &[]).output().unwrap();
     let message = message(&output);
     assert_eq!(output.status.code(), Some(2));
     assert!(message.contains("[service] distribution is \"trace\"") && message.contains("--trace CSV"), "{message}");

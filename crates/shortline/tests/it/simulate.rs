@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::processes::{TWO_SERVERS, file, message, shortline, stderr, stdout_of};
+use crate::processes::{TWO_SERVERS, file, message, shortline, simulation, stderr, stdout_of};
 
 /// Counted events of a short run.
 const SHORT: [&str; 2] = ["--events", "20000"];
@@ -46,12 +46,12 @@ fn example(name: &str) -> PathBuf {
 }
 
 fn simulate(fleet: &Path, arguments: &[&str]) -> Output {
-    shortline().arg("simulate").arg(fleet).args(arguments).output().unwrap()
+    simulation(fleet, arguments).output().unwrap()
 }
 
 /// What a run that succeeds prints.
 fn stdout(fleet: &Path, arguments: &[&str]) -> String {
-    stdout_of(shortline().arg("simulate").arg(fleet).args(arguments))
+    stdout_of(&mut simulation(fleet, arguments))
 }
 
 fn json(fleet: &Path, arguments: &[&str]) -> Value {

@@ -1,8 +1,8 @@
 //! Special cases with closed forms, monotonicity, degenerate fleets, refusals, and what is said when nothing is known.
 
-use shortline_core::fleet::settings::{Arrivals, Discipline, Overflow, SizeLaw};
+use shortline_core::Fleet;
+use shortline_core::fleet::settings::{Arrivals, Discipline, FailureEvent, Failures, Overflow, SizeLaw};
 use shortline_core::policy::PolicySpec;
-use shortline_core::{Fleet, fleet};
 use shortline_theory::guarantee::{
     Analysis, Cause, Guarantee, Mend, NotApplicable, PolicyClass, Profile, Theorem, evaluate,
 };
@@ -242,13 +242,18 @@ fn policies_outside_the_class_have_none() {
 fn fleets_outside_the_scope_have_none_and_say_why() {
     let build = || Build::servers(&[1.0, 0.5]).buffer(3).job_type_on_all(0.5, 1.0);
     let refused = |build: Build| evaluate(&build.done(), PolicySpec::Jfsq, &complete).unwrap_err().to_string();
+    let down = FailureEvent { at_s: 1.0, server: 0, up: false };
     let expected = [
         (build().slots(2), "several slots"),
         (Build::servers(&[1.0]).job_type_on_all(0.5, 1.0), "unbounded"),
         (build().settings(|s| s.overflow = Overflow::Wait), "wait in front"),
         (build().settings(|s| s.service.law = SizeLaw::Deterministic), "not exponential"),
         (build().settings(|s| s.arrivals = Arrivals::Renewal { cv2: 2.0 }), "not Poisson"),
-        (build().settings(|s| s.failures = Some(fleet::settings::Failures::Events(vec![]))), "servers fail"),
+        (
+            build().settings(|s| s.failures = Some(Failures::Random { mean_up_s: 9.0, mean_down_s: 1.0 })),
+            "servers fail",
+        ),
+        (build().settings(|s| s.failures = Some(Failures::Events(vec![down]))), "servers stay down"),
         (build().settings(|s| s.information.delay_s = 1.0), "old counts"),
         (build().settings(|s| s.information.gateways = 2), "several gateways"),
         (build().job_type_on_all(0.5, 2.0), "depend on the job type"),
@@ -264,6 +269,9 @@ fn fleets_outside_the_scope_have_none_and_say_why() {
         let text = refused(build);
         assert!(text.contains(why), "{why}: {text}");
     }
+    let comes_up = vec![down, FailureEvent { at_s: 2.0, up: true, ..down }];
+    let again = build().settings(|s| s.failures = Some(Failures::Events(comes_up))).done();
+    assert!(evaluate(&again, PolicySpec::Jfsq, &complete).is_ok(), "in the long run all are up");
     let sharing = build().settings(|s| s.service.discipline = Discipline::ProcessorSharing).done();
     assert!(evaluate(&sharing, PolicySpec::Jfsq, &complete).is_ok(), "the same chain of job counts");
     // A server without a job type does not count: its slots are its own affair.
