@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use rand::{Rng, SeedableRng};
-use shortline_core::live::{Joined, Prepared, Routed, ServerKey, StartedLive};
+use shortline_core::live::{JoinKind, Joined, Prepared, Routed, ServerKey, StartedLive};
 use shortline_core::policy::PolicyError;
 use shortline_core::random::Generator;
 use shortline_core::{Blocked, JobTypeId, LiveDispatcher, ServerId, Ticket};
@@ -152,7 +152,15 @@ impl Dispatch {
             Routed::Joined(Joined { server, key, kind }) => {
                 let reason = Reason::of(kind);
                 self.count_decision(reason);
-                Route::Placed(InFlight::new(self, Arc::clone(epoch.server(server)), key), reason)
+                Route::Placed(
+                    match kind {
+                        JoinKind::Queued => InFlight::new(self, Arc::clone(epoch.server(server)), key),
+                        JoinKind::IdleFastest | JoinKind::IdleSlower => {
+                            InFlight::in_service(self, epoch, job_type, server, key)
+                        }
+                    },
+                    reason,
+                )
             }
             Routed::Waiting(ticket) => {
                 let started = receiver.expect("a job that waits has a way to be told");

@@ -20,6 +20,7 @@ use crate::client_stream::framing::HeadLimits;
 use crate::fleet_server::Server;
 use crate::gateway::StartError;
 use crate::job_type::Finder;
+use crate::service_times::ServiceTimes;
 use crate::stats::JobTypeRecord;
 use crate::upstream::{Endpoint, TlsClient};
 
@@ -37,6 +38,8 @@ pub(crate) struct Epoch {
     pub(crate) served_by: bool,
     /// Whether what finds no place waits.
     pub(crate) waits: bool,
+    /// Of the jobs of this fleet.
+    pub(crate) service_times: ServiceTimes,
     /// By [`ServerId`].
     servers: Vec<Arc<Server>>,
     /// By [`JobTypeId`].
@@ -101,6 +104,7 @@ impl Epoch {
             waits: settings.overflow == Overflow::Wait || policy == PolicySpec::Central,
             servers: fleet.servers().zip(endpoints).map(|(id, at)| server(&fleet.server_name(id), at)).collect(),
             job_types: fleet.job_types().map(|id| job_type(&fleet.job_type_name(id))).collect(),
+            service_times: ServiceTimes::new(&fleet),
             fleet,
         }
     }

@@ -190,10 +190,12 @@ impl Exchange {
         if !self.failed && self.status.is_none_or(|status| !matches!(status.as_u16(), 429 | 502..=504)) {
             self.report(Report::EndedWell);
         }
-        if let (Some(server), Some(job_type), true) =
-            (&self.server, &self.job_type, self.status.is_some_and(|s| s.is_success()))
-        {
+        let is_success = self.status.is_some_and(|status| status.is_success());
+        if let (Some(server), Some(job_type), true) = (&self.server, &self.job_type, is_success) {
             server.lost().forget(job_type.name());
+        }
+        if let (Some(place), true) = (&mut self.place, is_success && self.retries == 0 && self.waited.is_zero()) {
+            place.took(|| self.arrived.elapsed());
         }
         self.leave_server();
         self.outcome = self.status.map_or(Outcome::Ok, |status| Outcome::of_status(status.as_u16()));

@@ -75,9 +75,9 @@ impl Server {
         self.upstream.load().retire();
     }
 
-    /// One more request is sent to it.
-    pub(crate) fn count_routed(&self) {
-        self.routed.fetch_add(1, Relaxed);
+    /// One more request is sent to it; how many were before.
+    pub(crate) fn count_routed(&self) -> u64 {
+        self.routed.fetch_add(1, Relaxed)
     }
 
     /// A request has left it.

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shortline_core::Ticket;
 use shortline_core::live::{JoinKind, ServerKey};
+use shortline_core::{JobTypeId, ServerId, Ticket};
 use tokio::sync::oneshot;
 
 use crate::dispatch::Dispatch;
-use crate::epoch::Limits;
+use crate::epoch::{Epoch, Limits};
 use crate::errors::Refusal;
 use crate::fleet_server::Server;
 use crate::health::Report;
@@ -27,14 +27,51 @@ pub(crate) struct InFlight {
     key: Option<ServerKey>,
     /// The server's generation when it was sent there (see [`breaker`](crate::breaker)).
     generation: u32,
+    /// Whether the time it takes is one of its service, and of what.
+    timed: Option<Timed>,
 }
+
+/// A job whose service began when it came.
+#[derive(Debug)]
+struct Timed {
+    epoch: Arc<Epoch>,
+    job_type: JobTypeId,
+    server: ServerId,
+}
+
+/// Of a server's first so many requests every one is timed, later one in [`TIMED_LATER`].
+const TIMED_FIRST: u64 = 1000;
+const TIMED_LATER: u64 = 8;
 
 impl InFlight {
     /// Guards a place that the dispatcher has just given.
     pub(crate) fn new(dispatch: &Arc<Dispatch>, server: Arc<Server>, key: ServerKey) -> Self {
         server.count_routed();
         let generation = server.health().generation();
-        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), generation }
+        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), generation, timed: None }
+    }
+
+    /// The same for a job of this type, which found a free slot at `id` in the fleet of `epoch`.
+    pub(crate) fn in_service(
+        dispatch: &Arc<Dispatch>,
+        epoch: &Arc<Epoch>,
+        job_type: JobTypeId,
+        id: ServerId,
+        key: ServerKey,
+    ) -> Self {
+        let server = Arc::clone(epoch.server(id));
+        let before = server.count_routed();
+        let is_timed = before < TIMED_FIRST || before.is_multiple_of(TIMED_LATER);
+        let timed = is_timed.then(|| Timed { epoch: Arc::clone(epoch), job_type, server: id });
+        let generation = server.health().generation();
+        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), generation, timed }
+    }
+
+    /// The job has ended with success, so long after it came.
+    pub(crate) fn took(&mut self, time: impl FnOnce() -> Duration) {
+        if let Some(Timed { epoch, job_type, server }) = self.timed.take() {
+            epoch.service_times.add(&epoch.fleet, job_type, server, time());
+        }
     }
 
     /// Where the job is.
@@ -192,7 +229,6 @@ mod tests {
     use super::*;
     use crate::testing::{epoch, fleet, server, server_type};
     use proptest::prelude::*;
-    use shortline_core::JobTypeId;
     use shortline_core::fleet::settings::{LineSettings, Overflow, Settings};
 
     /// Two servers with `buffer` places; job type 0 on both, 1 on the first, 2 on the second.
@@ -233,6 +269,26 @@ mod tests {
         assert_eq!(place.server().name(), "a");
         drop(place);
         assert_eq!(counts(&dispatch), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn only_jobs_that_find_a_free_slot_tell_of_service() {
+        let dispatch = dispatch(2, None);
+        let epoch = dispatch.epoch();
+        for _ in 0..40 {
+            let Route::Placed(mut first, Reason::IdleFastest) = route(&dispatch, JobTypeId::new(1)) else {
+                panic!("an idle server")
+            };
+            let Route::Placed(mut second, Reason::Queued) = route(&dispatch, JobTypeId::new(1)) else {
+                panic!("a second place")
+            };
+            first.took(|| Duration::from_secs(3));
+            second.took(|| panic!("it has waited"));
+        }
+        let fitted = epoch.service_times.fit(&epoch.fleet, 1.0, false).unwrap();
+        // The file says rate 2: size 6 takes 3 s.
+        assert!((fitted.sizes[1].unwrap() - 6.0).abs() < 1e-9 && fitted.sizes[0].is_none(), "{fitted:?}");
+        assert!((fitted.jobs - 40.0).abs() < 1e-9 && fitted.error < 1e-9, "{fitted:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -25,7 +25,8 @@
 //! How requests fare says how their server is: `breaker` is the state machine, `health` ties it to the dispatcher,
 //! `lost_models` the models a server has lost; `checks` ask it, `operator` has the last word.
 //!
-//! Beside the traffic, on a thread of its own, `admin` shows `status`, `metrics` and, for people, the `dashboard`.
+//! Beside the traffic, on a thread of its own, `admin` shows `status`, `metrics`, the fleet as it was measured (`fleet_page`,
+//! `service_times`) and, for people, the `dashboard`.
 //!
 //! Behind the feature `lab`: `emulate` plays a fleet's servers, `replay` sends open-loop traffic, `trace` reads
 //! recorded requests.
@@ -81,6 +82,7 @@ mod response_body;
 mod retry;
 mod retry_budget;
 mod server;
+mod service_times;
 mod shutdown;
 mod stats;
 mod status;

@@ -174,7 +174,45 @@ async fn fleet_is_a_fleet_file_with_the_measured_rates_and_the_policy_in_use() {
     let parts = now.to_parts();
     assert_eq!(parts.settings.policy.map(|policy| policy.to_string()).as_deref(), Some("sed"));
     let written = plan.fleet().to_parts();
-    assert_eq!((parts.servers, parts.server_types), (written.servers, written.server_types));
+    assert_eq!((parts.servers, parts.server_types), (written.servers, written.server_types), "speeds by pair stay");
     assert_eq!((parts.edges, parts.rates), (written.edges, written.rates));
+    running.stop().await;
+}
+
+/// The times of 40 requests of at least 20 ms; what a busy machine adds makes them longer, never shorter.
+#[tokio::test]
+async fn fleet_has_the_sizes_and_speeds_that_make_the_measured_times() {
+    let backend = Backend::scripted(|mut peer, head| async move {
+        peer.body(head, false).await.ok()?;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        peer.try_send(OK).await.ok()?;
+        Some(peer)
+    })
+    .await;
+    let plan = Plan::new(&[("m", &[0])]).server("s", 4.0, None, backend.address);
+    let running = plan.serve("jfsq", 1).await;
+    for _ in 0..29 {
+        call(running.address, get("m")).await;
+    }
+    running.settled().await;
+    let few = call(running.admin, page("/fleet")).await.text();
+    assert!(few.contains("0 of 1 sizes") && few.contains("0 of 1 speeds"), "{few}");
+    for _ in 29..40 {
+        call(running.address, get("m")).await;
+    }
+    running.settled().await;
+    let text = call(running.admin, page("/fleet")).await.text();
+    assert!(
+        text.contains("1 of 1 sizes") && text.contains("1 of 1 speeds, from 40 jobs that found a free slot"),
+        "{text}"
+    );
+    let source = shortline_core::fleet::Source { name: "now.toml", text: &text };
+    let no_file = |_: &str| Err(std::io::ErrorKind::NotFound.into());
+    let fleet =
+        shortline_core::fleet::read(&source, &no_file).unwrap_or_else(|faults| panic!("{}", faults.plain())).fleet;
+    let (l, m) = (shortline_core::JobTypeId::new(0), shortline_core::ServerTypeId::new(0));
+    assert!((fleet.rate(l, m) - 4.0).abs() < 1e-9, "the scale is the file's");
+    let time_s = fleet.size(l) / fleet.rate(l, m);
+    assert!((0.02..0.5).contains(&time_s), "{time_s}");
     running.stop().await;
 }
