@@ -8,7 +8,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -106,7 +106,7 @@ impl Poller {
     }
 }
 
-fn timed(admin: SocketAddr, path: &'static str, schedstat: &PathBuf) -> std::io::Result<Answer> {
+fn timed(admin: SocketAddr, path: &'static str, schedstat: &Path) -> std::io::Result<Answer> {
     let (waited_before_ms, began) = (waited_ms(schedstat), Instant::now());
     let (_, own_wait_ms) = ask(admin, path)?;
     let ms = began.elapsed().as_secs_f64() * 1e3 - own_wait_ms;
