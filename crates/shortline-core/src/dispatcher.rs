@@ -11,7 +11,7 @@ use rand::Rng;
 use crate::fleet::Fleet;
 use crate::fleet::settings::Overflow;
 use crate::ids::{JobTypeId, ServerId};
-use crate::lines::{Lines, Ticket};
+use crate::lines::{Arrival, Lines, Ticket};
 use crate::policy::Policy;
 use crate::state::{Places, State};
 
@@ -71,6 +71,8 @@ pub struct Dispatcher<P, J> {
     lines: Lines<J>,
     /// Edges of the graph on which no job goes for now: few, if any.
     suspended: Vec<(JobTypeId, ServerId)>,
+    /// Servers whose cap is a preference only: few, if any.
+    spared: Vec<ServerId>,
 }
 
 impl<P: Policy, J> Dispatcher<P, J> {
@@ -79,7 +81,7 @@ impl<P: Policy, J> Dispatcher<P, J> {
     pub fn new(fleet: Arc<Fleet>, policy: P) -> Self {
         let waits = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
         let lines = Lines::new(if waits { fleet.job_type_count() } else { 0 }, fleet.settings().lines.size);
-        Self { policy, state: State::new(fleet, P::PLACES), waits, lines, suspended: Vec::new() }
+        Self { policy, state: State::new(fleet, P::PLACES), waits, lines, suspended: Vec::new(), spared: Vec::new() }
     }
 
     /// The state that the policy sees.
@@ -120,9 +122,10 @@ impl<P: Policy, J> Dispatcher<P, J> {
     }
 
     /// [`route`](Self::route) by those edges of the graph that are not [suspended](Self::suspend): the policy's rule on
-    /// the servers that are left. O(edges suspended) more than `route`, and as much while there are none.
+    /// the servers that are left; then, if it finds no place there, also on those that are [spared](Self::spare), up to
+    /// their buffers. O(edges suspended + servers spared) more than `route`, and as much while there are none.
     pub fn route_unsuspended<R: Rng>(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J, rng: &mut R) -> Decision {
-        if !self.suspended.iter().any(|(of, _)| *of == job_type) {
+        if self.spared.is_empty() && !self.suspended.iter().any(|(of, _)| *of == job_type) {
             return self.route(job_type, job, rng);
         }
         let others_wait = !self.lines.is_empty() && self.lines.len(job_type) > 0;
@@ -142,9 +145,48 @@ impl<P: Policy, J> Dispatcher<P, J> {
         let avoided: Vec<(ServerId, Option<u32>)> =
             avoid.iter().copied().chain(suspended).map(|server| (server, self.state.cap(server))).collect();
         avoided.iter().for_each(|&(server, _)| self.state.set_cap(server, Some(0)));
-        let chosen = self.policy.choose(&self.state, job_type, rng).filter(|&server| self.state.has_room(server));
+        let mut chosen = self.choose_with_room(job_type, rng);
+        if chosen.is_none() && !self.spared.is_empty() {
+            let spared = self.spared.iter().filter(|spared| avoided.iter().all(|(avoided, _)| avoided != *spared));
+            let spared: Vec<(ServerId, Option<u32>)> = spared.map(|&server| (server, self.state.cap(server))).collect();
+            spared.iter().for_each(|&(server, _)| self.state.set_cap(server, None));
+            chosen = self.choose_with_room(job_type, rng);
+            spared.iter().for_each(|&(server, cap)| self.state.set_cap(server, cap));
+        }
         avoided.iter().for_each(|&(server, cap)| self.state.set_cap(server, cap));
         chosen.inspect(|&server| self.state.join(server))
+    }
+
+    fn choose_with_room<R: Rng>(&mut self, job_type: JobTypeId, rng: &mut R) -> Option<ServerId> {
+        self.policy.choose(&self.state, job_type, rng).filter(|&server| self.state.has_room(server))
+    }
+
+    /// A job that does not wait has come now; for [`come_back`](Self::come_back).
+    pub fn arrival(&mut self) -> Arrival {
+        self.lines.arrival()
+    }
+
+    /// A job that came then has been at these servers in vain and found no place at another one
+    /// ([`route_avoiding`](Self::route_avoiding)): it waits as if they had been down from the start, at its age among those
+    /// that wait, for a place at another server. One that comes back from a cap of 0 is no longer avoided. Nobody waits
+    /// behind it for servers that it avoids. O(1); while some are back, O(those) more for each place that frees.
+    ///
+    /// Blocked if jobs do not wait here. Whether some server is left that takes it is for the caller to find out
+    /// ([`has_server_up_beside`](Self::has_server_up_beside)).
+    pub fn come_back(
+        &mut self,
+        job_type: JobTypeId,
+        arrival: Arrival,
+        avoid: Vec<ServerId>,
+        job: impl FnOnce() -> J,
+    ) -> Decision {
+        if self.waits && self.lines.take_any() {
+            Decision::Waiting(self.lines.come_back(job_type, arrival, avoid, job))
+        } else if self.has_server_up_beside(job_type, &avoid) {
+            Decision::Blocked(Blocked::NoRoom)
+        } else {
+            Decision::Blocked(Blocked::NoServerUp)
+        }
     }
 
     #[cold]
@@ -183,16 +225,27 @@ impl<P: Policy, J> Dispatcher<P, J> {
 
     /// Starts the longest-waiting job that this server can serve, if it has room and there is one.
     fn start_waiting(&mut self, server: ServerId) -> Option<Started<J>> {
-        if !self.state.has_room(server) {
+        if !self.state.has_room(server) && !self.has_room_beyond_cap(server) {
             return None;
         }
         let graph = self.state.fleet().graph();
         let compatible = |job_type: JobTypeId| {
             graph.contains(job_type.index(), server) && !self.suspended.contains(&(job_type, server))
         };
-        let (ticket, job_type, job) = self.lines.take(compatible)?;
+        let (ticket, job_type, job) = self.lines.take(server, compatible)?;
         self.state.join(server);
         Some(Started { ticket, job, job_type, server })
+    }
+
+    /// Whether a server that is spared has room for those who find it nowhere else.
+    fn has_room_beyond_cap(&mut self, server: ServerId) -> bool {
+        self.spared.contains(&server) && {
+            let cap = self.state.cap(server);
+            self.state.set_cap(server, None);
+            let has_room = self.state.has_room(server);
+            self.state.set_cap(server, cap);
+            has_room
+        }
     }
 
     /// Starts waiting jobs at this server until it is full or none is left for it.
@@ -219,8 +272,26 @@ impl<P: Policy, J> Dispatcher<P, J> {
     /// When it falls, jobs that wait are offered all room there is: a policy that samples may have sent them into
     /// the line for want of a place there, and at a server that stays idle no place would ever free for them.
     pub fn set_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<Started<J>> {
+        self.spared.retain(|spared| *spared != server);
+        self.change_cap(server, cap)
+    }
+
+    /// From `cap` jobs on the server gets none for which there is a place elsewhere: like [`set_cap`](Self::set_cap) with
+    /// such a cap, but nobody is blocked or waits for it. Until its cap is set.
+    pub fn spare(&mut self, server: ServerId, cap: u32) -> Vec<Started<J>> {
+        if !self.spared.contains(&server) {
+            self.spared.push(server);
+        }
+        self.change_cap(server, Some(cap))
+    }
+
+    fn change_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<Started<J>> {
         let rank = |cap: Option<u32>| cap.map_or(u64::MAX, u64::from);
-        let falls = rank(cap) < rank(self.state.cap(server));
+        let before = self.state.cap(server);
+        let falls = rank(cap) < rank(before);
+        if before == Some(0) && cap != Some(0) {
+            self.lines.forgive(server);
+        }
         self.state.set_cap(server, cap);
         let mut started = Vec::new();
         if falls || cap == Some(0) {
@@ -251,6 +322,12 @@ impl<P: Policy, J> Dispatcher<P, J> {
         started
     }
 
+    /// Servers whose cap is a preference only.
+    #[must_use]
+    pub fn spared(&self) -> &[ServerId] {
+        &self.spared
+    }
+
     /// Edges on which no job goes for now.
     #[must_use]
     pub fn suspended(&self) -> &[(JobTypeId, ServerId)] {
@@ -263,7 +340,17 @@ impl<P: Policy, J> Dispatcher<P, J> {
         if !self.suspended.iter().any(|(of, _)| *of == job_type) {
             return self.state.has_server_up(job_type);
         }
-        let takes = |server| self.state.cap(server) != Some(0) && !self.suspended.contains(&(job_type, server));
+        self.has_server_up_beside(job_type, &[])
+    }
+
+    /// The same of the servers that are not among these. O(degree).
+    #[must_use]
+    pub fn has_server_up_beside(&self, job_type: JobTypeId, these: &[ServerId]) -> bool {
+        let takes = |server| {
+            self.state.cap(server) != Some(0)
+                && !these.contains(&server)
+                && !self.suspended.contains(&(job_type, server))
+        };
         let mut any = false;
         self.state.fleet().graph().for_each(job_type.index(), |server| any |= takes(server));
         any
@@ -280,7 +367,7 @@ impl<P: Policy, J> Dispatcher<P, J> {
     /// Jobs of this type that wait.
     #[must_use]
     pub fn waiting(&self, job_type: JobTypeId) -> usize {
-        if self.waits { self.lines.len(job_type) } else { 0 }
+        if self.waits { self.lines.waiting(job_type) } else { 0 }
     }
 
     /// Jobs that wait.
@@ -298,11 +385,13 @@ impl<P: Policy, J> Dispatcher<P, J> {
             self.state.set_cap(server, cap);
         }
         self.suspended = old.suspended;
+        self.spared = old.spared;
         let size = self.state.fleet().settings().lines.size;
         let job_types = if self.waits { self.state.fleet().job_type_count() } else { 0 };
         let waits = self.waits;
         self.lines = old.lines;
-        let dropped = self.lines.renumber(job_types, size, |l| if waits { old.job_types[l.index()] } else { None });
+        let job_type = |l: JobTypeId| if waits { old.job_types[l.index()] } else { None };
+        let dropped = self.lines.renumber(job_types, size, job_type, |server| old.new_servers[server.index()]);
         let mut started = Vec::new();
         self.fill_all(&mut started);
         (started, dropped)
@@ -320,7 +409,11 @@ pub(crate) struct Handover<'a, J> {
     pub(crate) servers: Vec<(ServerId, u32, Option<u32>)>,
     /// Suspended edges, by new ids.
     pub(crate) suspended: Vec<(JobTypeId, ServerId)>,
+    /// Servers that are spared, by new ids.
+    pub(crate) spared: Vec<ServerId>,
     pub(crate) lines: Lines<J>,
     /// Old job type -> new one.
     pub(crate) job_types: &'a [Option<JobTypeId>],
+    /// Old server -> new one.
+    pub(crate) new_servers: &'a [Option<ServerId>],
 }

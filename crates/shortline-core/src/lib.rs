@@ -20,5 +20,5 @@ pub mod state;
 pub use dispatcher::{Blocked, Decision, Dispatcher, Started};
 pub use fleet::{Fleet, FleetError, FleetParts};
 pub use ids::{JobTypeId, ServerId, ServerTypeId};
-pub use lines::Ticket;
+pub use lines::{Arrival, Ticket};
 pub use live::LiveDispatcher;

@@ -3,10 +3,13 @@
 //! A freed place goes to the longest-waiting job that its server can serve. The lines that are not empty are kept in
 //! the order of their first jobs, so that the search for it looks at the oldest first and stops at the first
 //! compatible one. A job leaves its line from any position in O(1).
+//!
+//! A job that was at a server in vain comes *back*, at its age, and beside the line: it has servers to avoid, and those
+//! behind it are not to wait for that. There are few of these; a freed place looks at each of them.
 
 use std::collections::VecDeque;
 
-use crate::ids::JobTypeId;
+use crate::ids::{JobTypeId, ServerId};
 
 /// A place in a line; never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -15,7 +18,22 @@ pub struct Ticket {
     number: u64,
 }
 
+impl Ticket {
+    /// When its job came.
+    #[must_use]
+    pub fn arrival(self) -> Arrival {
+        Arrival(self.number)
+    }
+}
+
+/// When a job came, among those of one dispatcher: the earlier, the smaller.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Arrival(u64);
+
 const NONE: u32 = u32::MAX;
+
+/// The slot of jobs that are back: they are found by their number.
+const BACK: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Lines<J> {
@@ -24,8 +42,18 @@ pub(crate) struct Lines<J> {
     lines: Vec<Line>,
     /// (number of the first ticket, job type) of the lines that are not empty, oldest first.
     heads: VecDeque<(u64, u32)>,
+    /// Jobs that are back, in no order.
+    back: Vec<Back<J>>,
     next_number: u64,
     limit: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Back<J> {
+    number: u64,
+    job_type: JobTypeId,
+    avoid: Vec<ServerId>,
+    job: J,
 }
 
 #[derive(Clone, Debug)]
@@ -54,6 +82,7 @@ impl<J> Lines<J> {
             free: Vec::new(),
             lines: vec![EMPTY; job_types],
             heads: VecDeque::new(),
+            back: Vec::new(),
             next_number: 0,
             limit: limit.unwrap_or(NONE - 1),
         }
@@ -63,22 +92,55 @@ impl<J> Lines<J> {
         self.lines[job_type.index()].len as usize
     }
 
+    /// Jobs of this type that wait: those in line, and those that are back.
+    pub(crate) fn waiting(&self, job_type: JobTypeId) -> usize {
+        self.len(job_type) + self.back.iter().filter(|back| back.job_type == job_type).count()
+    }
+
     pub(crate) fn total(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.places.len() - self.free.len() + self.back.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.heads.is_empty()
+        self.heads.is_empty() && self.back.is_empty()
+    }
+
+    /// Whether a job may ever wait.
+    pub(crate) fn take_any(&self) -> bool {
+        self.limit > 0
+    }
+
+    /// A job comes that does not wait, for now.
+    pub(crate) fn arrival(&mut self) -> Arrival {
+        let number = self.next_number;
+        self.next_number += 1;
+        Arrival(number)
+    }
+
+    /// A job that came then is back from these servers. It takes no place of its line's limit.
+    pub(crate) fn come_back(
+        &mut self,
+        job_type: JobTypeId,
+        arrival: Arrival,
+        avoid: Vec<ServerId>,
+        job: impl FnOnce() -> J,
+    ) -> Ticket {
+        self.back.push(Back { number: arrival.0, job_type, avoid, job: job() });
+        Ticket { slot: BACK, number: arrival.0 }
+    }
+
+    /// Nobody avoids this server any more.
+    pub(crate) fn forgive(&mut self, server: ServerId) {
+        self.back.iter_mut().for_each(|back| back.avoid.retain(|avoided| *avoided != server));
     }
 
     /// Adds a job at the end of its line; `None` if the line is full.
     pub(crate) fn push(&mut self, job_type: JobTypeId, job: impl FnOnce() -> J) -> Option<Ticket> {
-        let line = &mut self.lines[job_type.index()];
-        if line.len >= self.limit {
+        if self.lines[job_type.index()].len >= self.limit {
             return None;
         }
-        let number = self.next_number;
-        self.next_number += 1;
+        let Arrival(number) = self.arrival();
+        let line = &mut self.lines[job_type.index()];
         let type_number = u32::try_from(job_type.index()).expect("job types are numbered in 32 bits");
         let place = Place { number, line: type_number, before: line.last, behind: NONE, job: Some(job()) };
         let slot = match self.free.pop() {
@@ -88,7 +150,10 @@ impl<J> Lines<J> {
             }
             None => {
                 self.places.push(place);
-                u32::try_from(self.places.len() - 1).expect("fewer than 2^32 jobs wait")
+                u32::try_from(self.places.len() - 1)
+                    .ok()
+                    .filter(|&slot| slot < BACK)
+                    .expect("fewer than 2^32 jobs wait")
             }
         };
         match line.last {
@@ -105,13 +170,29 @@ impl<J> Lines<J> {
 
     /// Takes a job out of its line; `None` if it does not wait any more.
     pub(crate) fn cancel(&mut self, ticket: Ticket) -> Option<(JobTypeId, J)> {
+        if ticket.slot == BACK {
+            let at = self.back.iter().position(|back| back.number == ticket.number)?;
+            let back = self.back.swap_remove(at);
+            return Some((back.job_type, back.job));
+        }
         let place = self.places.get(ticket.slot as usize)?;
         (place.number == ticket.number && place.job.is_some()).then(|| self.remove(ticket.slot, None))
     }
 
-    /// Takes out the longest-waiting job whose type is `compatible`.
-    pub(crate) fn take(&mut self, compatible: impl Fn(JobTypeId) -> bool) -> Option<(Ticket, JobTypeId, J)> {
-        let at = self.heads.iter().position(|(_, line)| compatible(JobTypeId::new(*line as usize)))?;
+    /// Takes out the longest-waiting job for this server: of a `compatible` type, and not back from it.
+    pub(crate) fn take(
+        &mut self,
+        server: ServerId,
+        compatible: impl Fn(JobTypeId) -> bool,
+    ) -> Option<(Ticket, JobTypeId, J)> {
+        let at = self.heads.iter().position(|(_, line)| compatible(JobTypeId::new(*line as usize)));
+        let suits = |back: &Back<J>| compatible(back.job_type) && !back.avoid.contains(&server);
+        let oldest = self.back.iter().filter(|back| suits(back)).map(|back| back.number).min();
+        if let Some(number) = oldest.filter(|oldest| at.is_none_or(|at| *oldest < self.heads[at].0)) {
+            let ticket = Ticket { slot: BACK, number };
+            return self.cancel(ticket).map(|(job_type, job)| (ticket, job_type, job));
+        }
+        let at = at?;
         let (number, line) = self.heads[at];
         let slot = self.lines[line as usize].first;
         let (job_type, job) = self.remove(slot, Some(at));
@@ -157,12 +238,13 @@ impl<J> Lines<J> {
         self.heads[to] = head;
     }
 
-    /// Moves the lines to another numbering of the job types; jobs of types that are no more are returned.
+    /// Moves the lines to another numbering of the job types and servers; jobs of types that are no more are returned.
     pub(crate) fn renumber(
         &mut self,
         job_types: usize,
         limit: Option<u32>,
         new_of: impl Fn(JobTypeId) -> Option<JobTypeId>,
+        new_server: impl Fn(ServerId) -> Option<ServerId>,
     ) -> Vec<(Ticket, J)> {
         let old = std::mem::replace(&mut self.lines, vec![EMPTY; job_types]);
         self.limit = limit.unwrap_or(NONE - 1);
@@ -191,6 +273,15 @@ impl<J> Lines<J> {
             }
         }
         self.heads.make_contiguous().sort_unstable();
+        for Back { number, job_type, avoid, job } in std::mem::take(&mut self.back) {
+            match new_of(job_type) {
+                Some(job_type) => {
+                    let avoid = avoid.into_iter().filter_map(&new_server).collect();
+                    self.back.push(Back { number, job_type, avoid, job });
+                }
+                None => dropped.push((Ticket { slot: BACK, number }, job)),
+            }
+        }
         dropped
     }
 }

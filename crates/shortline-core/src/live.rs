@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::dispatcher::{Blocked, Decision, Dispatcher, Handover, Started};
 use crate::fleet::Fleet;
 use crate::ids::{JobTypeId, ServerId};
-use crate::lines::{Lines, Ticket};
+use crate::lines::{Arrival, Lines, Ticket};
 use crate::policy::{Policy, PolicyError, PolicySpec, PolicyVisitor, with_policy};
 use crate::random::Generator;
 
@@ -43,6 +43,8 @@ pub struct Joined {
     pub key: ServerKey,
     /// What it found there.
     pub kind: JoinKind,
+    /// When it was decided, for [`LiveDispatcher::come_back`].
+    pub arrival: Arrival,
 }
 
 /// What a job found at its server.
@@ -183,8 +185,31 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         Some(self.joined(job_type, server))
     }
 
-    fn joined(&self, job_type: JobTypeId, server: ServerId) -> Joined {
-        Joined { server, key: self.key(server), kind: self.dispatcher.join_kind(job_type, server) }
+    fn joined(&mut self, job_type: JobTypeId, server: ServerId) -> Joined {
+        let arrival = self.dispatcher.arrival();
+        Joined { server, key: self.key(server), kind: self.dispatcher.join_kind(job_type, server), arrival }
+    }
+
+    /// A request that was at these servers in vain, and for which there is no place at another one, waits for one, at its
+    /// age; `job` is called if it does (see [`Dispatcher::come_back`]).
+    ///
+    /// # Errors
+    /// Why it does not wait: requests do not wait here, and the other servers are full, or none is up.
+    pub fn come_back(
+        &mut self,
+        job_type: JobTypeId,
+        arrival: Arrival,
+        avoid: &[ServerKey],
+        job: impl FnOnce() -> J,
+    ) -> Result<Ticket, Blocked> {
+        let avoid = avoid.iter().filter_map(|&key| self.find(key)).collect();
+        let mut job = Some(job);
+        let mut make = || (job.take().expect("a job waits once"))();
+        match self.dispatcher.come_back(job_type, arrival, avoid, &mut make) {
+            Decision::Waiting(ticket) => Ok(ticket),
+            Decision::Blocked(blocked) => Err(blocked),
+            Decision::Joined(_) => unreachable!("what comes back waits or is blocked"),
+        }
     }
 
     /// A request has left its server, in whatever way. The place it frees may start a waiting one.
@@ -223,6 +248,11 @@ impl<J: Send + 'static> LiveDispatcher<J> {
     /// From `cap` jobs on a server counts as down; any change may start waiting requests (see [`Dispatcher::set_cap`]).
     pub fn set_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<StartedLive<J>> {
         self.dispatcher.set_cap(server, cap).into_iter().map(|started| self.with_key(started)).collect()
+    }
+
+    /// From `cap` jobs on a server gets none for which there is a place elsewhere (see [`Dispatcher::spare`]).
+    pub fn spare(&mut self, server: ServerId, cap: u32) -> Vec<StartedLive<J>> {
+        self.dispatcher.spare(server, cap).into_iter().map(|started| self.with_key(started)).collect()
     }
 
     /// Jobs from which on a server counts as down; 0 = it is down.
@@ -270,6 +300,14 @@ impl<J: Send + 'static> LiveDispatcher<J> {
     #[must_use]
     pub fn has_server_up(&self, job_type: JobTypeId) -> bool {
         self.dispatcher.has_server_up(job_type)
+    }
+
+    /// Whether some server beside these takes requests of this type. Keys of servers that are no longer in the fleet leave
+    /// nothing out.
+    #[must_use]
+    pub fn has_server_up_beside(&self, job_type: JobTypeId, these: &[ServerKey]) -> bool {
+        let these: Vec<ServerId> = these.iter().filter_map(|&key| self.find(key)).collect();
+        self.dispatcher.has_server_up_beside(job_type, &these)
     }
 
     /// Requests of this type that wait in line.
@@ -368,9 +406,14 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         self.policy = prepared.policy;
         self.epoch += 1;
         let both = |&(l, r): &(JobTypeId, ServerId)| prepared.job_types[l.index()].zip(prepared.servers[r.index()]);
-        let suspended = old.suspended().iter().filter_map(both).collect();
-        let handover =
-            Handover { servers: carried, suspended, lines: old.into_lines(), job_types: &prepared.job_types };
+        let handover = Handover {
+            servers: carried,
+            suspended: old.suspended().iter().filter_map(both).collect(),
+            spared: old.spared().iter().filter_map(|server| prepared.servers[server.index()]).collect(),
+            lines: old.into_lines(),
+            job_types: &prepared.job_types,
+            new_servers: &prepared.servers,
+        };
         let (started, dropped) = self.dispatcher.take_over(handover);
         Migrated { started: started.into_iter().map(|started| self.with_key(started)).collect(), dropped }
     }
@@ -406,10 +449,20 @@ trait Dispatch<J>: Send {
     fn fleet(&self) -> &Arc<Fleet>;
     fn route(&mut self, job_type: JobTypeId, job: &mut dyn FnMut() -> J, rng: &mut Generator) -> Decision;
     fn route_avoiding(&mut self, job_type: JobTypeId, avoid: &[ServerId], rng: &mut Generator) -> Option<ServerId>;
+    fn arrival(&mut self) -> Arrival;
+    fn come_back(
+        &mut self,
+        job_type: JobTypeId,
+        arrival: Arrival,
+        avoid: Vec<ServerId>,
+        job: &mut dyn FnMut() -> J,
+    ) -> Decision;
     fn join_kind(&self, job_type: JobTypeId, server: ServerId) -> JoinKind;
     fn complete(&mut self, server: ServerId) -> Option<Started<J>>;
     fn cancel(&mut self, ticket: Ticket) -> Option<J>;
     fn set_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<Started<J>>;
+    fn spare(&mut self, server: ServerId, cap: u32) -> Vec<Started<J>>;
+    fn spared(&self) -> &[ServerId];
     fn cap(&self, server: ServerId) -> Option<u32>;
     fn suspend(&mut self, job_type: JobTypeId, server: ServerId) -> Vec<Started<J>>;
     fn resume(&mut self, job_type: JobTypeId, server: ServerId) -> Vec<Started<J>>;
@@ -417,6 +470,7 @@ trait Dispatch<J>: Send {
     fn jobs(&self, server: ServerId) -> u32;
     fn is_up(&self, server: ServerId) -> bool;
     fn has_server_up(&self, job_type: JobTypeId) -> bool;
+    fn has_server_up_beside(&self, job_type: JobTypeId, these: &[ServerId]) -> bool;
     fn waiting(&self, job_type: JobTypeId) -> usize;
     fn waiting_total(&self) -> usize;
     fn into_lines(self: Box<Self>) -> Lines<J>;
@@ -434,6 +488,20 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, J> {
 
     fn route_avoiding(&mut self, job_type: JobTypeId, avoid: &[ServerId], rng: &mut Generator) -> Option<ServerId> {
         self.route_avoiding(job_type, avoid, rng)
+    }
+
+    fn arrival(&mut self) -> Arrival {
+        self.arrival()
+    }
+
+    fn come_back(
+        &mut self,
+        job_type: JobTypeId,
+        arrival: Arrival,
+        avoid: Vec<ServerId>,
+        job: &mut dyn FnMut() -> J,
+    ) -> Decision {
+        self.come_back(job_type, arrival, avoid, job)
     }
 
     fn join_kind(&self, job_type: JobTypeId, server: ServerId) -> JoinKind {
@@ -457,6 +525,14 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, J> {
 
     fn set_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<Started<J>> {
         self.set_cap(server, cap)
+    }
+
+    fn spare(&mut self, server: ServerId, cap: u32) -> Vec<Started<J>> {
+        self.spare(server, cap)
+    }
+
+    fn spared(&self) -> &[ServerId] {
+        self.spared()
     }
 
     fn cap(&self, server: ServerId) -> Option<u32> {
@@ -485,6 +561,10 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, J> {
 
     fn has_server_up(&self, job_type: JobTypeId) -> bool {
         self.has_server_up(job_type)
+    }
+
+    fn has_server_up_beside(&self, job_type: JobTypeId, these: &[ServerId]) -> bool {
+        self.has_server_up_beside(job_type, these)
     }
 
     fn waiting(&self, job_type: JobTypeId) -> usize {

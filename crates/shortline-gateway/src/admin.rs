@@ -139,7 +139,18 @@ fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         return operator::answer(gateway, request.method(), &server, word).map(Full::new);
     }
     if !is_read(request.method()) {
-        return error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "the admin address answers GET only");
+        let path = request.uri().path();
+        let allowed = if path == "/reload" {
+            "POST"
+        } else if path.starts_with("/servers/") {
+            "PUT, DELETE"
+        } else {
+            "GET, HEAD"
+        };
+        let message = format!("`{path}` takes {allowed} only");
+        let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message);
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+        return response;
     }
     match request.uri().path() {
         "/" => {

@@ -2,7 +2,8 @@
 //!
 //! What a server does is reported to its breaker here, as far as the head of its answer tells it; the rest of the
 //! answer is watched by `response_body`. A request that goes elsewhere gets its new place first and gives the old one
-//! back then, so that it is never nowhere; what the old server said is passed on if there is no new place.
+//! back then, so that it is never nowhere; what the old server said is passed on if there is no new place. One that may
+//! wait for a new place does so in line, at its age.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,6 +19,7 @@ use shortline_core::JobTypeId;
 use shortline_core::live::ServerKey;
 use tokio::time::Instant;
 
+use crate::breaker::seconds;
 use crate::epoch::{Epoch, Limits};
 use crate::errors::Refusal;
 use crate::exchange::Exchange;
@@ -27,7 +29,7 @@ use crate::grpc;
 use crate::headers;
 use crate::health::Report;
 use crate::hints::HintSender;
-use crate::kept_body::KeptBody;
+use crate::in_flight::{Again, Reason, Waited};
 use crate::model_lost;
 use crate::request_body::{Late, Progress, RequestBody};
 use crate::response_body::Sender;
@@ -93,78 +95,124 @@ pub(crate) async fn forward(
     let settings = &epoch.fleet.settings().retry;
     gateway.retry_budget.deposit();
     let method = &outgoing.head.method;
-    let has_others = settings.attempts > 1 && epoch.fleet.graph().degree(job_type.index()) > 1;
+    let has_others = epoch.fleet.graph().degree(job_type.index()) > 1;
     let is_empty = body.is_end_stream();
-    let kept = if has_others && !is_empty { body.keep(settings.body_limit) } else { None };
-    let deadline = exchange.began() + epoch.limits.first_byte;
+    let keeps = settings.attempts > 1 && has_others && !is_empty;
+    let kept = if keeps { body.keep(settings.body_limit) } else { None };
+    let may_retry = settings.attempts > 1 && (has_others || epoch.waits && epoch.limits.hold.is_some());
+    let mut deadline = exchange.began() + epoch.limits.first_byte;
     let mut tried: Vec<ServerKey> = Vec::new();
+    // Whether its server has had a whole `first_byte_s`: one that gets what others have left of it is not to blame.
+    let mut has_full_time = true;
     loop {
         let Some(server) = exchange.server().cloned() else { return Err(Refusal::UpstreamError) };
         let mut request = Some(outgoing.to(&server, body));
         let may_switch = outgoing.protocol.is_some();
+        // An upload that is still under way has clocks of its own.
+        let blames_lateness = has_full_time || request.as_ref().is_some_and(|request| !request.body().has_all());
         let hints = exchange.hints();
         let mut attempt = send(&gateway, &epoch.limits, &server, &mut request, hints, deadline, may_switch).await;
         let (cause, report) = judge(epoch, exchange, &mut attempt, method).await;
-        if let Some(report) = report {
+        if let Some(report) = report.filter(|_| blames_lateness || !matches!(attempt, Err(Refusal::UpstreamTimeout))) {
             exchange.report(report);
         }
-        let again = cause.filter(|cause| has_others && cause.is_safe_for(method) && Instant::now() < deadline);
+        let again = cause.filter(|cause| may_retry && cause.is_safe_for(method) && Instant::now() < deadline);
         if let Some(cause) = again
-            && tried.len() + 1 < settings.attempts as usize
-            && let Some(again) = body_again(request, kept.as_deref(), is_empty)
+            && (cause == Cause::Connect || tried.len() + 1 < settings.attempts as usize)
+            && (request.is_some() || is_empty || kept.as_ref().is_some_and(|kept| kept.can_be_whole()))
         {
             tried.extend(exchange.key());
-            if move_on(exchange, settings, cause, &tried) {
-                if let Ok((answer, sender)) = attempt {
-                    Box::pin(let_go(&gateway, answer, sender)).await;
+            match Box::pin(move_on(epoch, exchange, cause, &mut tried)).await {
+                Onward::Placed => has_full_time = false,
+                Onward::PlacedLater => {
+                    has_full_time = true;
+                    deadline = Instant::now() + epoch.limits.first_byte;
                 }
-                body = again;
-                continue;
+                Onward::Refused(refusal) => return Err(refusal),
+                Onward::Nowhere => return attempt,
             }
+            if let Ok((answer, sender)) = attempt {
+                Box::pin(let_go(&gateway, answer, sender)).await;
+            }
+            body = match (request, &kept) {
+                (Some(unsent), _) => unsent.into_body(),
+                (None, Some(kept)) => RequestBody::of(Box::pin(kept.whole(epoch.limits.idle)).await?),
+                (None, None) if is_empty => RequestBody::of([]),
+                (None, None) => return Err(Refusal::UpstreamError),
+            };
+            continue;
         }
         return attempt;
     }
 }
 
-/// Gives the request a place at a server that was not tried; whether it has one.
-fn move_on(
-    exchange: &mut Exchange,
-    settings: &shortline_core::fleet::settings::Retry,
-    cause: Cause,
-    tried: &[ServerKey],
-) -> bool {
-    let gateway = Arc::clone(&exchange.gateway);
-    if !gateway.retry_budget.withdraw(settings) {
-        gateway.stats.retries.withheld();
-        return false;
-    }
-    let job_type = exchange.job_type().map(|job_type| job_type.name().to_owned());
-    match job_type.and_then(|job_type| gateway.dispatch.route_avoiding(&job_type, tried)) {
-        Some((place, reason)) => {
-            gateway.stats.retries.count(cause);
-            exchange.moved(place, reason);
-            true
-        }
-        None => {
-            gateway.retry_budget.refund();
-            false
-        }
-    }
+/// How it goes on with a request that may go to another server.
+enum Onward {
+    /// It has a place there.
+    Placed,
+    /// It has one, after a wait in line.
+    PlacedLater,
+    /// It is refused.
+    Refused(Refusal),
+    /// It stays with what the last server said.
+    Nowhere,
 }
 
-/// The body once more: the one that was not sent, or a copy.
-fn body_again(unsent: Option<Request<RequestBody>>, kept: Option<&KeptBody>, is_empty: bool) -> Option<RequestBody> {
-    match unsent {
-        Some(request) => Some(request.into_body()),
-        None if is_empty => Some(RequestBody::of([])),
-        None => Some(RequestBody::of(kept?.again()?)),
+/// Gives the request a place at a server that was not tried. It may have to wait for it.
+async fn move_on(epoch: &Epoch, exchange: &mut Exchange, cause: Cause, tried: &mut Vec<ServerKey>) -> Onward {
+    let gateway = Arc::clone(&exchange.gateway);
+    let settings = epoch.fleet.settings();
+    let Some((job_type, arrival)) = exchange.job_type_record().zip(exchange.arrival()) else { return Onward::Nowhere };
+    let is_free = cause == Cause::Connect;
+    if !is_free && !gateway.retry_budget.withdraw(&settings.retry) {
+        gateway.stats.retries.withheld();
+        return Onward::Nowhere;
+    }
+    let onward = loop {
+        let line = match gateway.dispatch.route_again(&job_type, tried, arrival, cause.did_nothing()) {
+            Again::Placed(place, reason) => {
+                exchange.moved(place, reason);
+                break Onward::Placed;
+            }
+            Again::InLine(line) => line,
+            Again::Blocked(refusal) => break Onward::Refused(refusal),
+            Again::Nowhere => break Onward::Nowhere,
+        };
+        if is_free && line.is_held() {
+            // Nobody else is left, and it waits: until the probe the server is as good as down.
+            exchange.report(Report::Pause(seconds(settings.health.open_s)));
+        }
+        exchange.leave_server();
+        exchange.waits();
+        match line.place(&epoch.limits, exchange.arrived()).await {
+            Waited::Placed(place) => {
+                // A server that was down and is up again may be asked once more.
+                tried.retain(|tried| Some(*tried) != place.key());
+                gateway.dispatch.count_decision(Reason::Waited);
+                exchange.moved(place, Reason::Waited);
+                break Onward::PlacedLater;
+            }
+            Waited::TooLong => break Onward::Refused(Refusal::QueueTimeout),
+            Waited::NoServerUp => break Onward::Refused(Refusal::NoServerUp),
+            Waited::Dismissed => {}
+        }
+    };
+    match onward {
+        Onward::Placed | Onward::PlacedLater => gateway.stats.retries.count(cause),
+        Onward::Refused(_) | Onward::Nowhere if !is_free => gateway.retry_budget.refund(),
+        Onward::Refused(_) | Onward::Nowhere => {}
+    }
+    match onward {
+        // It has an answer of its own to say so.
+        Onward::Refused(_) if cause == Cause::Refused => Onward::Nowhere,
+        onward => onward,
     }
 }
 
 /// What this attempt is a cause for, and what it says of the server.
 async fn judge(
     epoch: &Epoch,
-    exchange: &Exchange,
+    exchange: &mut Exchange,
     attempt: &mut Attempt,
     method: &Method,
 ) -> (Option<Cause>, Option<Report>) {
@@ -178,10 +226,10 @@ async fn judge(
     let health = &epoch.fleet.settings().health;
     if health.model_lost_status.contains(&answer.status().as_u16())
         && method != Method::HEAD
-        && Box::pin(says_model_lost(answer, sender)).await
+        && Box::pin(says_model_lost(exchange, answer, sender)).await
     {
-        exchange.lose_model();
-        return (Some(Cause::ModelLost), Some(Report::BeganWell));
+        let cause = exchange.lose_model().then_some(Cause::ModelLost);
+        return (cause, Some(Report::BeganWell));
     }
     let pause = match answer.status().as_u16() {
         429 | 503 if health.obey_retry_after => retry::pause(answer.headers(), SystemTime::now()),
@@ -189,16 +237,22 @@ async fn judge(
     };
     let report = match (pause, answer.status().as_u16()) {
         (Some(pause), _) => Some(Report::Pause(pause)),
-        (None, 502..=504) => Some(Report::Failed),
+        (None, status) if health.trip_status.contains(&status) => {
+            // What the request itself may have caused does not take the last server.
+            (matches!(status, 502..=504) || exchange.has_other_server()).then_some(Report::Failed)
+        }
         (None, 429) => None,
         (None, _) if exchange.is_grpc() && grpc::says_unavailable(answer.headers()) => Some(Report::Failed),
         (None, _) => Some(Report::BeganWell),
     };
+    if !matches!(report, Some(Report::BeganWell)) {
+        exchange.says_nothing();
+    }
     (Cause::of(answer.status(), answer.headers()), report)
 }
 
 /// Whether the server says that it does not have the model. What is read for that is kept for the client.
-async fn says_model_lost(answer: &mut Response<Incoming>, sender: &mut Sender) -> bool {
+async fn says_model_lost(exchange: &Exchange, answer: &mut Response<Incoming>, sender: &mut Sender) -> bool {
     let is_small = answer.body().size_hint().lower() <= model_lost::MOST_BYTES as u64;
     if !is_small || answer.headers().contains_key(header::CONTENT_ENCODING) {
         return false;
@@ -214,7 +268,8 @@ async fn says_model_lost(answer: &mut Response<Incoming>, sender: &mut Sender) -
     };
     // Out of time: what came is looked at, the rest is passed on as it comes.
     let _: Result<(), _> = tokio::time::timeout(PEEK_TIME, read).await;
-    text.len() <= model_lost::MOST_BYTES && model_lost::says_so(&text)
+    let Some(job_type) = exchange.job_type() else { return false };
+    text.len() <= model_lost::MOST_BYTES && model_lost::says_so(&text, job_type.name(), exchange.names_model())
 }
 
 /// Lets go of an answer that nobody gets; its connection is kept if all of it is here.

@@ -8,19 +8,25 @@
 //! 3. the breaker, which listens to the requests themselves (a circuit breaker, Nygard, *Release It!*, 2007):
 //!
 //! ```text
-//!          `trip_after` failures in a row,              time is over            the answer's head is good
+//!            too many failures,                         time is over            the answer's head is good
 //!   closed ------------------------------->   open   ----------->  half-open  ------------------> slow start
 //!     ^     or the server says Retry-After     ^                       |  one request at a time       |   2, 4, 8, ...
 //!     |                                        +----- it failed -------+                              |  at a time
-//!     +-------------------------------------------------------- enough good answers ------------------+
+//!     +------------------------------------------------ enough good answers, or `slow_start_s` -------+
 //! ```
 //!
-//! Trip number `k` since the breaker was last closed lasts `min(open_s 2^(k-1), longest_open_s)`, times a jitter, so that
-//! servers that failed together are not tried together. In slow start the number allowed doubles when as many answers
-//! were good as it allows, and is lifted when it reaches [`ENOUGH`] and twice the server's slots; `trip_after` failures
-//! in a row trip it again.
+//! Too many are `trip_after` in a row, or half of the last `N = max(20, 2 trip_after)` answers: a server that fails
+//! every other request never fails twice in a row.
 //!
-//! What a failure is: no connection, no answer in time, a broken answer or tunnel, 502, 503, 504, gRPC's `UNAVAILABLE`. Success of a request ends the
+//! Trip number `k` since the breaker was last closed lasts `min(open_s 2^(k-1), longest_open_s)`, times a jitter, so that
+//! servers that failed together are not tried together.
+//!
+//! Slow start is a preference: beyond the number allowed the server gets what finds no place elsewhere. The number doubles
+//! when as many answers were good as it allows, and each of [`STEPS`] parts of `slow_start_s`; slow start is over when it
+//! is more than [`ENOUGH`] and more than twice the server's slots, or with the last part. Too many failures trip the server
+//! again.
+//!
+//! What a failure is: no connection, no answer in time, a broken answer or tunnel, a status of `trip_status`, gRPC's `UNAVAILABLE`. Success of a request ends the
 //! run of failures only when its whole answer has come, so that a server that breaks off every answer trips, too.
 //!
 //! **Generations.** What is allowed counts from the moment it was allowed on: jobs that were at the server before (a
@@ -28,6 +34,7 @@
 //! moment begins a new generation; results of an older one do not count, and while jobs of an older one are at the
 //! server they come on top of what is allowed.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use shortline_core::fleet::settings::{Checks, Health};
@@ -36,6 +43,12 @@ use tokio::time::Instant;
 /// Slow start ends when at least so many requests at a time are allowed.
 const ENOUGH: u32 = 8;
 
+/// Into so many parts `slow_start_s` is divided.
+const STEPS: u32 = 8;
+
+/// Of at least so many last answers half may not fail.
+const LEAST_ANSWERS: u32 = 20;
+
 /// What a server may get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Allowed {
@@ -43,6 +56,8 @@ pub(crate) enum Allowed {
     All,
     /// So many at a time, those of older generations not counted.
     AtATime(u32),
+    /// So many at a time, those of older generations not counted, and beyond that what finds no place elsewhere.
+    Preferably(u32),
     /// None.
     Nothing,
 }
@@ -105,6 +120,10 @@ pub(crate) struct Breaker {
     phase: Phase,
     /// Failed requests in a row.
     failures: u32,
+    /// Answers since the first of `failed`.
+    answers: u64,
+    /// Which of the last ones failed.
+    failed: VecDeque<u64>,
     /// Trips since it was last closed.
     trips: u32,
     generation: u32,
@@ -115,7 +134,16 @@ enum Phase {
     Closed,
     Open { until: Instant },
     HalfOpen,
-    SlowStart { at_a_time: u32, good: u32 },
+    SlowStart(SlowStart),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct SlowStart {
+    at_a_time: u32,
+    good: u32,
+    grows_at: Instant,
+    step: Duration,
+    steps: u32,
 }
 
 impl Default for Breaker {
@@ -127,6 +155,8 @@ impl Default for Breaker {
             checks_against: 0,
             phase: Phase::Closed,
             failures: 0,
+            answers: 0,
+            failed: VecDeque::new(),
             trips: 0,
             generation: 0,
         }
@@ -141,7 +171,7 @@ impl Breaker {
             (None, Phase::Closed) => Condition::Up,
             (None, Phase::Open { .. }) => Condition::Tripped,
             (None, Phase::HalfOpen) => Condition::Probing,
-            (None, Phase::SlowStart { .. }) => Condition::SlowStart,
+            (None, Phase::SlowStart(_)) => Condition::SlowStart,
         }
     }
 
@@ -149,7 +179,7 @@ impl Breaker {
         match (self.condition(), self.phase) {
             (Condition::Up, _) => Allowed::All,
             (Condition::Probing, _) => Allowed::AtATime(1),
-            (Condition::SlowStart, Phase::SlowStart { at_a_time, .. }) => Allowed::AtATime(at_a_time),
+            (Condition::SlowStart, Phase::SlowStart(SlowStart { at_a_time, .. })) => Allowed::Preferably(at_a_time),
             _ => Allowed::Nothing,
         }
     }
@@ -161,7 +191,7 @@ impl Breaker {
 
     /// Whether good answers change nothing.
     pub(crate) fn is_calm(&self) -> bool {
-        self.phase == Phase::Closed && self.failures == 0
+        self.phase == Phase::Closed && self.failed.is_empty()
     }
 
     /// When it will be tried again, if that is certain.
@@ -172,34 +202,77 @@ impl Breaker {
         }
     }
 
-    /// The head of a good answer has come.
-    pub(crate) fn began_well(&mut self, slots: u32) {
+    /// When time alone changes something.
+    pub(crate) fn wakes_at(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Open { until } => Some(until),
+            Phase::SlowStart(SlowStart { grows_at, .. }) => Some(grows_at),
+            Phase::Closed | Phase::HalfOpen => None,
+        }
+    }
+
+    /// The head of a good answer has come from a server with so many slots.
+    pub(crate) fn began_well(&mut self, slots: u32, now: Instant, settings: &Health) {
         match &mut self.phase {
             Phase::Closed | Phase::Open { .. } => {}
-            Phase::HalfOpen => self.phase = Phase::SlowStart { at_a_time: 2, good: 0 },
-            Phase::SlowStart { at_a_time, good } => {
-                *good += 1;
-                if good >= at_a_time {
-                    (*at_a_time, *good) = (at_a_time.saturating_mul(2), 0);
-                }
-                if *at_a_time > ENOUGH.max(slots.saturating_mul(2)) {
-                    self.phase = Phase::Closed;
-                    self.trips = 0;
+            Phase::HalfOpen => self.start_slowly(2, now, settings),
+            Phase::SlowStart(slow) => {
+                slow.good += 1;
+                if slow.good >= slow.at_a_time {
+                    self.grow(slots);
                 }
             }
         }
     }
 
     /// The whole of a good answer has come.
-    pub(crate) fn ended_well(&mut self) {
+    pub(crate) fn ended_well(&mut self, settings: &Health) {
         self.failures = 0;
+        self.answer(settings);
+    }
+
+    /// One more answer; returns how many of the last ones may not fail.
+    fn answer(&mut self, settings: &Health) -> u32 {
+        let last = LEAST_ANSWERS.max(settings.trip_after.saturating_mul(2));
+        self.answers += 1;
+        while self.failed.front().is_some_and(|&answer| answer + u64::from(last) <= self.answers) {
+            self.failed.pop_front();
+        }
+        last / 2
+    }
+
+    fn start_slowly(&mut self, at_a_time: u32, now: Instant, settings: &Health) {
+        if settings.slow_start_s > 0.0 {
+            let step = seconds(settings.slow_start_s) / STEPS;
+            self.phase = Phase::SlowStart(SlowStart { at_a_time, good: 0, grows_at: now + step, step, steps: 0 });
+        } else {
+            self.close();
+        }
+    }
+
+    /// Twice as many in slow start.
+    fn grow(&mut self, slots: u32) {
+        if let Phase::SlowStart(slow) = &mut self.phase {
+            (slow.at_a_time, slow.good) = (slow.at_a_time.saturating_mul(2), 0);
+            if slow.at_a_time > ENOUGH.max(slots.saturating_mul(2)) || slow.steps >= STEPS {
+                self.close();
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.phase = Phase::Closed;
+        self.trips = 0;
     }
 
     /// A request failed. `jitter` is about 1.
     pub(crate) fn failed(&mut self, now: Instant, jitter: f64, settings: &Health) {
         self.failures = self.failures.saturating_add(1);
+        let half = self.answer(settings);
+        self.failed.push_back(self.answers);
+        let too_many = self.failures >= settings.trip_after || self.failed.len() >= half as usize;
         let trips = match self.phase {
-            Phase::Closed | Phase::SlowStart { .. } => settings.trip_after > 0 && self.failures >= settings.trip_after,
+            Phase::Closed | Phase::SlowStart(_) => settings.trip_after > 0 && too_many,
             Phase::HalfOpen => true,
             Phase::Open { .. } => false,
         };
@@ -219,18 +292,24 @@ impl Breaker {
         }
     }
 
-    /// Time has passed: an open breaker may be due.
-    pub(crate) fn wake(&mut self, now: Instant) {
-        if let Phase::Open { until } = self.phase
-            && until <= now
-        {
-            self.phase = Phase::HalfOpen;
-            self.begin_generation();
+    /// Time has passed: an open breaker may be due, or a slow start; the server has so many slots.
+    pub(crate) fn wake(&mut self, slots: u32, now: Instant) {
+        match &mut self.phase {
+            Phase::Open { until } if *until <= now => {
+                self.phase = Phase::HalfOpen;
+                self.begin_generation();
+            }
+            Phase::SlowStart(slow) if slow.grows_at <= now => {
+                slow.steps += 1;
+                slow.grows_at += slow.step;
+                self.grow(slots);
+            }
+            _ => {}
         }
     }
 
     /// A check was good, or failed.
-    pub(crate) fn checked(&mut self, good: bool, checks: &Checks) {
+    pub(crate) fn checked(&mut self, good: bool, checks: &Checks, now: Instant, settings: &Health) {
         if !std::mem::replace(&mut self.checked, true) {
             self.checks_say_up = good;
         } else if good == self.checks_say_up {
@@ -242,7 +321,8 @@ impl Breaker {
                 self.checks_say_up = good;
                 self.checks_against = 0;
                 if good {
-                    self.restart(Phase::SlowStart { at_a_time: 1, good: 0 });
+                    self.restart();
+                    self.start_slowly(1, now, settings);
                 }
             }
         }
@@ -260,7 +340,7 @@ impl Breaker {
             Word::Down => Some(Condition::Down),
             Word::Up => {
                 (self.checks_say_up, self.checks_against) = (true, 0);
-                self.restart(Phase::Closed);
+                self.restart();
                 None
             }
         };
@@ -268,14 +348,20 @@ impl Breaker {
 
     fn open(&mut self, until: Instant) {
         self.phase = Phase::Open { until };
-        self.failures = 0;
+        self.forget_failures();
         self.begin_generation();
     }
 
-    fn restart(&mut self, phase: Phase) {
-        self.phase = phase;
-        (self.failures, self.trips) = (0, 0);
+    /// What requests have said is void.
+    pub(crate) fn restart(&mut self) {
+        self.close();
+        self.forget_failures();
         self.begin_generation();
+    }
+
+    fn forget_failures(&mut self) {
+        self.failures = 0;
+        self.failed.clear();
     }
 
     fn begin_generation(&mut self) {
@@ -297,6 +383,10 @@ mod tests {
         Health { trip_after: 3, open_s: 1.0, longest_open_s: 5.0, ..Health::default() }
     }
 
+    fn begin_well(breaker: &mut Breaker, slots: u32, now: Instant) {
+        breaker.began_well(slots, now, &settings());
+    }
+
     fn fail(breaker: &mut Breaker, now: Instant, times: u32) {
         (0..times).for_each(|_| breaker.failed(now, 1.0, &settings()));
     }
@@ -305,12 +395,12 @@ mod tests {
     fn failures_in_a_row_trip_it_and_a_whole_answer_ends_the_row() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         fail(&mut breaker, now, 2);
-        breaker.began_well(1);
+        begin_well(&mut breaker, 1, now);
         fail(&mut breaker, now, 0);
-        breaker.ended_well();
+        breaker.ended_well(&settings());
         fail(&mut breaker, now, 2);
         assert_eq!((breaker.condition(), breaker.is_calm()), (Condition::Up, false));
-        breaker.began_well(1);
+        begin_well(&mut breaker, 1, now);
         fail(&mut breaker, now, 1);
         assert_eq!((breaker.condition(), breaker.allowed()), (Condition::Tripped, Allowed::Nothing));
         assert_eq!(breaker.opens_at(), Some(now + Duration::from_secs(1)));
@@ -323,21 +413,21 @@ mod tests {
         for seconds in [1, 2, 4, 5, 5] {
             let until = now + Duration::from_secs(seconds);
             assert_eq!(breaker.opens_at(), Some(until));
-            breaker.wake(until - Duration::from_nanos(1));
+            breaker.wake(1, until - Duration::from_nanos(1));
             assert_eq!(breaker.condition(), Condition::Tripped);
-            breaker.wake(until);
+            breaker.wake(1, until);
             assert_eq!((breaker.condition(), breaker.allowed()), (Condition::Probing, Allowed::AtATime(1)));
             now = until;
             fail(&mut breaker, now, 1);
         }
-        breaker.wake(now + Duration::from_secs(5));
+        breaker.wake(1, now + Duration::from_secs(5));
         let mut allowed = Vec::new();
         for _ in 0..15 {
-            breaker.began_well(1);
+            begin_well(&mut breaker, 1, now);
             allowed.push(breaker.allowed());
         }
         allowed.dedup();
-        let at_a_time = |n| Allowed::AtATime(n);
+        let at_a_time = |n| Allowed::Preferably(n);
         assert_eq!(allowed, [at_a_time(2), at_a_time(4), at_a_time(8), Allowed::All]);
         fail(&mut breaker, now, 3);
         assert_eq!(breaker.opens_at(), Some(now + Duration::from_secs(1)), "well again, it begins anew");
@@ -347,13 +437,67 @@ mod tests {
     fn slow_start_goes_on_to_twice_the_slots_and_failures_in_a_row_trip_it() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         fail(&mut breaker, now, 3);
-        breaker.wake(now + Duration::from_secs(1));
-        (0..1 + 2 + 4 + 8 + 16 + 31).for_each(|_| breaker.began_well(16));
-        assert_eq!(breaker.allowed(), Allowed::AtATime(32));
+        breaker.wake(16, now + Duration::from_secs(1));
+        (0..1 + 2 + 4 + 8 + 16 + 31).for_each(|_| begin_well(&mut breaker, 16, now));
+        assert_eq!(breaker.allowed(), Allowed::Preferably(32));
         fail(&mut breaker, now, 2);
         assert_eq!(breaker.condition(), Condition::SlowStart);
         fail(&mut breaker, now, 1);
         assert_eq!(breaker.condition(), Condition::Tripped);
+    }
+
+    #[test]
+    fn half_of_the_last_answers_trip_it_even_if_no_two_in_a_row_fail() {
+        let now = Instant::now();
+        let trips_after = |answers: &mut dyn Iterator<Item = bool>| {
+            let mut breaker = Breaker::default();
+            answers.take(10_000).position(|good| {
+                match good {
+                    true => breaker.ended_well(&settings()),
+                    false => breaker.failed(now, 1.0, &settings()),
+                }
+                breaker.condition() == Condition::Tripped
+            })
+        };
+        let every = |n: usize| (0..).map(move |i| i % n > 0);
+        assert_eq!(trips_after(&mut every(2)), Some(18), "the tenth failure of 19 answers");
+        assert_eq!(trips_after(&mut every(3)), None);
+        assert_eq!(trips_after(&mut (0..100).map(|_| true).chain(every(2))), Some(118), "good ones of old do not help");
+        assert_eq!(trips_after(&mut [true, false, false, false].into_iter()), Some(3));
+        let mut breaker = Breaker::default();
+        breaker.failed(now, 1.0, &settings());
+        for _ in 0..19 {
+            assert!(!breaker.is_calm());
+            breaker.ended_well(&settings());
+        }
+        breaker.ended_well(&settings());
+        assert!(breaker.is_calm(), "long ago");
+    }
+
+    #[test]
+    fn slow_start_grows_with_time_too_and_is_over_after_slow_start_s() {
+        let (mut breaker, began) = (Breaker::default(), Instant::now());
+        let health = Health { slow_start_s: 8.0, ..settings() };
+        fail(&mut breaker, began, 3);
+        breaker.wake(1000, began + Duration::from_secs(1));
+        breaker.began_well(1000, began, &health);
+        for second in 1..8 {
+            assert_eq!(breaker.wakes_at(), Some(began + Duration::from_secs(second)));
+            breaker.wake(1000, began + Duration::from_secs(second));
+            assert_eq!(breaker.allowed(), Allowed::Preferably(2 << second));
+        }
+        breaker.wake(1000, began + Duration::from_secs(8));
+        assert_eq!((breaker.allowed(), breaker.wakes_at()), (Allowed::All, None));
+    }
+
+    #[test]
+    fn slow_start_s_0_lets_a_server_in_at_once() {
+        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let health = Health { slow_start_s: 0.0, ..settings() };
+        fail(&mut breaker, now, 3);
+        breaker.wake(1, now + Duration::from_secs(1));
+        breaker.began_well(1, now, &health);
+        assert_eq!(breaker.allowed(), Allowed::All);
     }
 
     #[test]
@@ -372,13 +516,14 @@ mod tests {
         let checks = Checks { unhealthy_after: 3, healthy_after: 2, ..Checks::of("/") };
         let mut breaker = Breaker::default();
         let after = |breaker: &mut Breaker, results: &[bool]| {
-            results.iter().for_each(|&good| breaker.checked(good, &checks));
+            let now = Instant::now();
+            results.iter().for_each(|&good| breaker.checked(good, &checks, now, &settings()));
             breaker.condition()
         };
         assert_eq!(after(&mut breaker, &[false]), Condition::Down);
         assert_eq!(after(&mut breaker, &[true, false, true]), Condition::Down);
         assert_eq!(after(&mut breaker, &[true]), Condition::SlowStart);
-        assert_eq!(breaker.allowed(), Allowed::AtATime(1));
+        assert_eq!(breaker.allowed(), Allowed::Preferably(1));
         assert_eq!(after(&mut breaker, &[false, false, true, false, false]), Condition::SlowStart);
         assert_eq!(after(&mut breaker, &[false]), Condition::Down);
         breaker.unchecked();
@@ -390,10 +535,10 @@ mod tests {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         breaker.told(Word::Drain);
         fail(&mut breaker, now, 3);
-        breaker.checked(false, &Checks::of("/"));
+        breaker.checked(false, &Checks::of("/"), now, &settings());
         assert_eq!((breaker.condition(), breaker.opens_at()), (Condition::Draining, None));
-        breaker.wake(now + Duration::from_secs(60));
-        breaker.began_well(1);
+        breaker.wake(1, now + Duration::from_secs(60));
+        begin_well(&mut breaker, 1, now);
         assert_eq!(breaker.allowed(), Allowed::Nothing);
         breaker.told(Word::Down);
         assert_eq!(breaker.condition(), Condition::Down);
@@ -411,9 +556,9 @@ mod tests {
         assert!(!changed(&breaker));
         fail(&mut breaker, now, 2);
         assert!(changed(&breaker), "it trips");
-        breaker.wake(now + Duration::from_secs(1));
+        breaker.wake(1, now + Duration::from_secs(1));
         assert!(changed(&breaker), "it is probed");
-        breaker.began_well(1);
+        begin_well(&mut breaker, 1, now);
         assert!(!changed(&breaker), "slow start goes on from the probe");
         breaker.told(Word::Up);
         assert!(changed(&breaker));

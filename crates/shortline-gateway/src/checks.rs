@@ -68,7 +68,9 @@ async fn check_for_ever(gateway: Arc<Gateway>, server: Arc<Server>, checks: Arc<
             result => {
                 let good = matches!(result, Ok(Ok(true)));
                 tracing::debug!(server = server.name(), good, ?result, "check");
-                server.change(&gateway.dispatch, "checks", |breaker| breaker.checked(good, &checks));
+                let (epoch, now) = (gateway.dispatch.epoch(), Instant::now());
+                let health = &epoch.fleet.settings().health;
+                server.change(&gateway.dispatch, "checks", |breaker| breaker.checked(good, &checks, now, health));
             }
         }
     }

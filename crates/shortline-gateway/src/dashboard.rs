@@ -55,7 +55,8 @@ fn summary(status: &Status) -> Markup {
     let up = servers.iter().filter(|server| server.up).count();
     let in_flight: u64 = servers.iter().map(|server| server.in_flight).sum();
     let per_s: f64 = status.job_types.iter().map(|job_type| job_type.arrival_rate_per_s).sum();
-    let refused: u64 = status.job_types.iter().map(|l| l.blocked_total + l.no_server_total).sum();
+    let refused: u64 =
+        status.job_types.iter().map(|l| l.blocked_total + l.no_server_total + l.queue_timeout_total).sum();
     let bound = status.bound.as_ref();
     html! {
         dl {
@@ -116,6 +117,7 @@ fn job_types(job_types: &[JobTypeStatus]) -> Markup {
         ("in line", true),
         ("no place", true),
         ("no server", true),
+        ("waited too long", true),
     ];
     let row = |job_type: &JobTypeStatus| {
         html! {
@@ -126,6 +128,7 @@ fn job_types(job_types: &[JobTypeStatus]) -> Markup {
                 td.n { (job_type.waiting) }
                 td.n class=[(job_type.blocked_total > 0).then_some("warn")] { (job_type.blocked_total) }
                 td.n class=[(job_type.no_server_total > 0).then_some("warn")] { (job_type.no_server_total) }
+                td.n class=[(job_type.queue_timeout_total > 0).then_some("warn")] { (job_type.queue_timeout_total) }
             }
         }
     };

@@ -17,14 +17,15 @@ use rand::{Rng, SeedableRng};
 use shortline_core::live::{JoinKind, Joined, Prepared, Routed, ServerKey, StartedLive};
 use shortline_core::policy::PolicyError;
 use shortline_core::random::Generator;
-use shortline_core::{Blocked, JobTypeId, LiveDispatcher, ServerId, Ticket};
-use tokio::sync::oneshot;
+use shortline_core::{Arrival, Blocked, JobTypeId, LiveDispatcher, ServerId, Ticket};
+use tokio::sync::{oneshot, watch};
 
 use crate::breaker::Condition;
 use crate::epoch::Epoch;
 use crate::errors::Refusal;
 use crate::histogram::Histogram;
-use crate::in_flight::{InFlight, InLine, Reason, Route};
+use crate::in_flight::{Again, InFlight, InLine, Reason, Route};
+use crate::stats::JobTypeRecord;
 
 /// What waits in the core's lines: the way to deliver a place.
 pub(crate) type Delivery = oneshot::Sender<InFlight>;
@@ -49,6 +50,19 @@ pub(crate) struct Dispatch {
     unwell: AtomicUsize,
     /// How often a breaker has tripped.
     trips: AtomicU64,
+    /// Rings when there may be servers up for a job type that had none, or the other way round.
+    supply: watch::Sender<()>,
+}
+
+/// From how many jobs on a server gets no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cap {
+    /// Its buffer alone decides.
+    Lifted,
+    /// So many: then it counts as down.
+    At(u32),
+    /// So many: then it gets what finds no place elsewhere.
+    Preferred(u32),
 }
 
 struct Live {
@@ -101,6 +115,7 @@ impl Dispatch {
             jitter: Mutex::new(Generator::seed_from_u64(seed.wrapping_add(1))),
             unwell: AtomicUsize::new(0),
             trips: AtomicU64::new(0),
+            supply: watch::Sender::new(()),
         })
     }
 
@@ -141,7 +156,7 @@ impl Dispatch {
             } else {
                 let wait = || {
                     let (sender, started) = oneshot::channel();
-                    receiver = Some(started);
+                    receiver = Some((started, self.supply.subscribe()));
                     sender
                 };
                 dispatcher.route(job_type, wait, rng)
@@ -149,23 +164,23 @@ impl Dispatch {
         };
         self.decision_s.observe(began.elapsed());
         Some(match decision {
-            Routed::Joined(Joined { server, key, kind }) => {
+            Routed::Joined(Joined { server, key, kind, arrival }) => {
                 let reason = Reason::of(kind);
                 self.count_decision(reason);
                 Route::Placed(
                     match kind {
-                        JoinKind::Queued => InFlight::new(self, Arc::clone(epoch.server(server)), key),
+                        JoinKind::Queued => InFlight::new(self, Arc::clone(epoch.server(server)), key, arrival),
                         JoinKind::IdleFastest | JoinKind::IdleSlower => {
-                            InFlight::in_service(self, epoch, job_type, server, key)
+                            InFlight::in_service(self, epoch, job_type, server, key, arrival)
                         }
                     },
                     reason,
                 )
             }
             Routed::Waiting(ticket) => {
-                let started = receiver.expect("a job that waits has a way to be told");
-                let held_for = held.then(|| Arc::clone(epoch.job_type(job_type)));
-                Route::InLine(InLine::new(self, ticket, started, held_for))
+                let (started, supply) = receiver.expect("a job that waits has a way to be told");
+                let job_type = Arc::clone(epoch.job_type(job_type));
+                Route::InLine(InLine::new(self, ticket, started, supply, job_type, held))
             }
             Routed::Blocked(blocked) => {
                 self.count_decision(Reason::Blocked);
@@ -194,6 +209,7 @@ impl Dispatch {
             (migrated, live.dispatcher.epoch())
         };
         self.deliver(migrated.started, epoch);
+        self.supply.send_replace(());
         // Whoever waits for it learns by the drop of its sender.
         drop(migrated.dropped);
         exchanges
@@ -212,7 +228,7 @@ impl Dispatch {
             let server = Arc::clone(epoch.server(started.job.server));
             (started, server)
         };
-        Some((InFlight::new(self, server, started.key), started.job.job))
+        Some((InFlight::new(self, server, started.key, started.job.ticket.arrival()), started.job.job))
     }
 
     /// A job gives up its place in line; `None`: it is not in line any more.
@@ -222,39 +238,99 @@ impl Dispatch {
 
     /// Gives a server the cap that `cap` makes of the number of jobs there. What that starts is to be delivered once no
     /// lock is held. `None`: there is no server of this name in service.
-    pub(crate) fn set_cap(&self, server: &str, cap: impl FnOnce(u32) -> Option<u32>) -> Option<(Started, Arc<Epoch>)> {
-        let Live { dispatcher, epoch, .. } = &mut *self.lock();
-        let server = epoch.fleet.find_server(server)?;
-        let cap = cap(dispatcher.jobs(server));
-        Some((dispatcher.set_cap(server, cap), Arc::clone(epoch)))
+    pub(crate) fn set_cap(&self, server: &str, cap: impl FnOnce(u32) -> Cap) -> Option<(Started, Arc<Epoch>)> {
+        let (started, epoch, supply_changed) = {
+            let Live { dispatcher, epoch, .. } = &mut *self.lock();
+            let server = epoch.fleet.find_server(server)?;
+            let was_down = dispatcher.cap(server) == Some(0);
+            let started = match cap(dispatcher.jobs(server)) {
+                Cap::Lifted => dispatcher.set_cap(server, None),
+                Cap::At(cap) => dispatcher.set_cap(server, Some(cap)),
+                Cap::Preferred(cap) => dispatcher.spare(server, cap),
+            };
+            (started, Arc::clone(epoch), was_down != (dispatcher.cap(server) == Some(0)))
+        };
+        if supply_changed {
+            self.supply.send_replace(());
+        }
+        Some((started, epoch))
     }
 
-    /// No request of this job type goes to this server for now, or it does again; by names.
-    pub(crate) fn suspend(self: &Arc<Self>, job_type: &str, server: &str, suspended: bool) {
+    /// No request of this job type goes to this server for now; by names. Whether it is so: not if no other server would
+    /// be left for the job type.
+    pub(crate) fn suspend_unless_last(self: &Arc<Self>, job_type: &str, server: &str) -> bool {
+        let (started, epoch) = {
+            let Live { dispatcher, epoch, .. } = &mut *self.lock();
+            let found = epoch.fleet.find_job_type(job_type).zip(epoch.fleet.find_server(server));
+            let Some((job_type, server)) = found else { return false };
+            if !dispatcher.has_server_up_beside(job_type, &[dispatcher.key(server)]) {
+                return false;
+            }
+            (dispatcher.suspend(job_type, server), Arc::clone(epoch))
+        };
+        self.supply.send_replace(());
+        self.deliver(started, &epoch);
+        true
+    }
+
+    /// Requests of this job type go to this server again; by names.
+    pub(crate) fn resume(self: &Arc<Self>, job_type: &str, server: &str) {
         let (started, epoch) = {
             let Live { dispatcher, epoch, .. } = &mut *self.lock();
             let found = epoch.fleet.find_job_type(job_type).zip(epoch.fleet.find_server(server));
             let Some((job_type, server)) = found else { return };
-            let started = match suspended {
-                true => dispatcher.suspend(job_type, server),
-                false => dispatcher.resume(job_type, server),
-            };
-            (started, Arc::clone(epoch))
+            (dispatcher.resume(job_type, server), Arc::clone(epoch))
         };
+        self.supply.send_replace(());
         self.deliver(started, &epoch);
     }
 
-    /// A place for a request that has been at these servers, at another one; `None`: there is none.
-    pub(crate) fn route_avoiding(self: &Arc<Self>, job_type: &str, tried: &[ServerKey]) -> Option<(InFlight, Reason)> {
-        let (Joined { key, kind, .. }, server) = {
+    /// Whether some server beside those takes requests of this job type.
+    pub(crate) fn has_server_up_beside(&self, job_type: &str, these: &[ServerKey]) -> bool {
+        let Live { dispatcher, epoch, .. } = &*self.lock();
+        let job_type = epoch.fleet.find_job_type(job_type);
+        job_type.is_some_and(|job_type| dispatcher.has_server_up_beside(job_type, these))
+    }
+
+    /// A request that has been at these servers: a place at another one, or, if it `may_wait`, what it would have got if
+    /// they had been down when it came: a place in line, at its age, or a refusal for want of room.
+    pub(crate) fn route_again(
+        self: &Arc<Self>,
+        job_type: &JobTypeRecord,
+        tried: &[ServerKey],
+        arrival: Arrival,
+        may_wait: bool,
+    ) -> Again {
+        let mut receiver = None;
+        let (waiting, record, held) = {
             let Live { dispatcher, rng, epoch } = &mut *self.lock();
-            let job_type = epoch.fleet.find_job_type(job_type)?;
-            let joined = dispatcher.route_avoiding(job_type, tried, rng)?;
-            (joined, Arc::clone(epoch.server(joined.server)))
+            let Some(id) = epoch.fleet.find_job_type(job_type.name()) else { return Again::Nowhere };
+            if let Some(Joined { server, key, kind, .. }) = dispatcher.route_avoiding(id, tried, rng) {
+                let reason = Reason::of(kind);
+                self.count_decision(reason);
+                return Again::Placed(InFlight::new(self, Arc::clone(epoch.server(server)), key, arrival), reason);
+            }
+            let held = !dispatcher.has_server_up_beside(id, tried);
+            if !may_wait || held && !(epoch.waits && epoch.limits.hold.is_some()) {
+                return Again::Nowhere;
+            }
+            let wait = || {
+                let (sender, started) = oneshot::channel();
+                receiver = Some((started, self.supply.subscribe()));
+                sender
+            };
+            (dispatcher.come_back(id, arrival, tried, wait), Arc::clone(epoch.job_type(id)), held)
         };
-        let reason = Reason::of(kind);
-        self.count_decision(reason);
-        Some((InFlight::new(self, server, key), reason))
+        match (waiting, receiver) {
+            (Ok(ticket), Some((started, supply))) => {
+                Again::InLine(InLine::new(self, ticket, started, supply, record, held))
+            }
+            (Err(Blocked::NoServerUp), _) => Again::Nowhere,
+            _ => {
+                self.count_decision(Reason::Blocked);
+                Again::Blocked(Refusal::NoCapacity { waits: false })
+            }
+        }
     }
 
     /// A random factor from 0.8 to 1.2.
@@ -284,7 +360,8 @@ impl Dispatch {
     pub(crate) fn deliver(self: &Arc<Self>, started: Started, epoch: &Epoch) {
         for StartedLive { job, key } in started {
             // A receiver that is gone leaves the guard to its drop.
-            drop(job.job.send(InFlight::new(self, Arc::clone(epoch.server(job.server)), key)));
+            let arrival = job.ticket.arrival();
+            drop(job.job.send(InFlight::new(self, Arc::clone(epoch.server(job.server)), key, arrival)));
         }
     }
 

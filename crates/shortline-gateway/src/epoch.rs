@@ -117,6 +117,12 @@ impl Epoch {
         &self.job_types[id.index()]
     }
 
+    /// Whether the server of this name holds the job type of this name.
+    pub(crate) fn holds(&self, server: &str, job_type: &str) -> bool {
+        let found = self.fleet.find_job_type(job_type).zip(self.fleet.find_server(server));
+        found.is_some_and(|(job_type, server)| self.fleet.graph().contains(job_type.index(), server))
+    }
+
     pub(crate) fn servers(&self) -> &[Arc<Server>] {
         &self.servers
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode, Uri, request};
+use shortline_core::Arrival;
 use shortline_core::live::ServerKey;
 use tokio::time::Instant;
 
@@ -26,8 +27,12 @@ use crate::stats::JobTypeRecord;
 pub(crate) struct Exchange {
     pub(crate) gateway: Arc<Gateway>,
     job_type: Option<Arc<JobTypeRecord>>,
+    /// Whether its own `model` says its job type.
+    names_model: bool,
     arrived: Instant,
     waited: Duration,
+    /// Since when it is in line.
+    in_line_since: Option<Instant>,
     reason: Option<Reason>,
     server: Option<Arc<Server>>,
     /// The job's place at its server, as long as it is there.
@@ -57,8 +62,10 @@ impl Exchange {
         Self {
             gateway: Arc::clone(gateway),
             job_type: None,
+            names_model: false,
             arrived: Instant::now(),
             waited: Duration::ZERO,
+            in_line_since: None,
             reason: None,
             server: None,
             place: None,
@@ -74,20 +81,47 @@ impl Exchange {
         }
     }
 
-    /// Its job type is known.
-    pub(crate) fn set_job_type(&mut self, job_type: &Arc<JobTypeRecord>) {
+    /// Its job type is known; `names_model`: by the `model` in its body.
+    pub(crate) fn set_job_type(&mut self, job_type: &Arc<JobTypeRecord>, names_model: bool) {
         job_type.arrived();
         self.job_type = Some(Arc::clone(job_type));
+        self.names_model = names_model;
+    }
+
+    pub(crate) fn names_model(&self) -> bool {
+        self.names_model
+    }
+
+    /// When it came.
+    pub(crate) fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
+    /// It waits in line from now on, until it has a place or ends.
+    pub(crate) fn waits(&mut self) {
+        self.in_line_since.get_or_insert_with(Instant::now);
+    }
+
+    /// It does not wait any more; whether it did.
+    fn end_wait(&mut self) -> bool {
+        let since = self.in_line_since.take();
+        self.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
+        since.is_some()
     }
 
     pub(crate) fn job_type(&self) -> Option<&JobTypeRecord> {
         self.job_type.as_deref()
     }
 
+    /// Its job type's record, to be held beside it.
+    pub(crate) fn job_type_record(&self) -> Option<Arc<JobTypeRecord>> {
+        self.job_type.clone()
+    }
+
     /// It got a place at a server.
     pub(crate) fn placed(&mut self, place: InFlight, reason: Reason) {
+        self.end_wait();
         if reason == Reason::Waited {
-            self.waited = self.arrived.elapsed();
             self.gateway.dispatch.count_decision(reason);
         }
         self.gateway.stats.waiting_s.observe(self.waited);
@@ -98,6 +132,7 @@ impl Exchange {
 
     /// It goes on to another server.
     pub(crate) fn moved(&mut self, place: InFlight, reason: Reason) {
+        self.end_wait();
         self.retries += 1;
         self.failed = false;
         self.reason = Some(reason);
@@ -115,6 +150,11 @@ impl Exchange {
         self.server.as_ref()
     }
 
+    /// When it came, among others.
+    pub(crate) fn arrival(&self) -> Option<Arrival> {
+        self.place.as_ref().map(InFlight::arrival)
+    }
+
     /// Its place, for the dispatcher.
     pub(crate) fn key(&self) -> Option<ServerKey> {
         self.place.as_ref().and_then(InFlight::key)
@@ -128,10 +168,22 @@ impl Exchange {
         }
     }
 
-    /// Its server does not have its model.
-    pub(crate) fn lose_model(&self) {
-        if let (Some(server), Some(job_type)) = (&self.server, &self.job_type) {
-            server.lose(&self.gateway.dispatch, job_type.name());
+    /// Its answer says neither that the server is well nor that it is not.
+    pub(crate) fn says_nothing(&mut self) {
+        self.failed = true;
+    }
+
+    /// Whether another server would take it.
+    pub(crate) fn has_other_server(&self) -> bool {
+        let here: Vec<ServerKey> = self.key().into_iter().collect();
+        self.job_type().is_some_and(|job_type| self.gateway.dispatch.has_server_up_beside(job_type.name(), &here))
+    }
+
+    /// Its server does not have its model; whether another one may have it.
+    pub(crate) fn lose_model(&self) -> bool {
+        match (&self.server, &self.job_type) {
+            (Some(server), Some(job_type)) => server.lose(&self.gateway.dispatch, job_type),
+            _ => false,
         }
     }
 
@@ -187,12 +239,13 @@ impl Exchange {
 
     /// The whole answer of the server was passed on.
     pub(crate) fn complete(&mut self) {
-        if !self.failed && self.status.is_none_or(|status| !matches!(status.as_u16(), 429 | 502..=504)) {
+        if !self.failed && self.status.is_none_or(|status| status.as_u16() != 429) {
             self.report(Report::EndedWell);
         }
         let is_success = self.status.is_some_and(|status| status.is_success());
         if let (Some(server), Some(job_type), true) = (&self.server, &self.job_type, is_success) {
             server.lost().forget(job_type.name());
+            job_type.set_nowhere(None);
         }
         if let (Some(place), true) = (&mut self.place, is_success && self.retries == 0 && self.waited.is_zero()) {
             place.took(|| self.arrived.elapsed());
@@ -205,6 +258,9 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.leave_server();
+        if self.end_wait() {
+            self.gateway.stats.waiting_s.observe(self.waited);
+        }
         if self.outcome == Outcome::ClientAbort && self.gateway.cut_off.is_ordered() {
             self.outcome = Outcome::CutOff;
         }

@@ -63,11 +63,14 @@ impl Server {
     }
 
     /// It is at `endpoint` now. If that is another one, new connections go there; those under way finish where they are.
-    pub(crate) fn move_to(&self, endpoint: &Endpoint) {
+    /// Whether it is.
+    pub(crate) fn move_to(&self, endpoint: &Endpoint) -> bool {
         let now = self.upstream.load();
-        if now.is_retired() || !now.is_at(endpoint) {
+        let moves = !now.is_at(endpoint);
+        if moves || now.is_retired() {
             self.upstream.swap(Arc::new(Upstream::new(&self.name, endpoint))).retire();
         }
+        moves
     }
 
     /// It is no longer in the fleet: connections are closed as soon as nobody uses them.

@@ -242,6 +242,9 @@ impl Gateway {
         let server = epoch.fleet.find_server(server).map(|server| epoch.server(server));
         if let Some(server) = server {
             server.told(&self.dispatch, if up { Word::Up } else { Word::Down });
+            if up {
+                server.regain_but(&self.dispatch, |_| false);
+            }
         }
         server.is_some()
     }

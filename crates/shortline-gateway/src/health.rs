@@ -14,7 +14,7 @@ use shortline_core::{Fleet, JobTypeId};
 use tokio::time::Instant;
 
 use crate::breaker::{Allowed, Breaker, Condition, Word};
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Cap, Dispatch};
 use crate::epoch::Epoch;
 use crate::fleet_server::Server;
 
@@ -25,7 +25,7 @@ pub(crate) enum Report {
     BeganWell,
     /// All of a good answer has come.
     EndedWell,
-    /// No connection, no answer in time, a broken answer, 502, 503, 504.
+    /// No connection, no answer in time, a broken answer, a status of `trip_status`.
     Failed,
     /// The server wants to be left alone for so long.
     Pause(Duration),
@@ -125,8 +125,8 @@ impl Server {
         let (jitter, now) = (dispatch.jitter(), Instant::now());
         self.change(dispatch, "requests", |breaker| match report {
             _ if generation != breaker.generation() => {}
-            Report::BeganWell => breaker.began_well(slots(&epoch.fleet, self.name())),
-            Report::EndedWell => breaker.ended_well(),
+            Report::BeganWell => breaker.began_well(slots(&epoch.fleet, self.name()), now, settings),
+            Report::EndedWell => breaker.ended_well(settings),
             Report::Failed => breaker.failed(now, jitter, settings),
             Report::Pause(time) => breaker.pause(now + time),
         });
@@ -140,15 +140,15 @@ impl Server {
     /// Moves the breaker, and the server's cap with it.
     pub(crate) fn change(self: &Arc<Self>, dispatch: &Arc<Dispatch>, by: &str, change: impl FnOnce(&mut Breaker)) {
         let health = self.health();
-        let (started, opens_at) = {
+        let (started, wakes_at) = {
             let mut state = health.lock();
-            let view = |breaker: &Breaker| (breaker.allowed(), breaker.generation(), breaker.opens_at());
+            let view = |breaker: &Breaker| (breaker.allowed(), breaker.generation(), breaker.wakes_at());
             let (before, was) = (view(&state.breaker), state.breaker.condition());
             change(&mut state.breaker);
             let (after, is) = (view(&state.breaker), state.breaker.condition());
             health.publish(&state.breaker);
             if was != is {
-                self.log(by, was, is, after.2);
+                self.log(by, was, is, state.breaker.opens_at());
                 dispatch.count_condition(was, is);
             }
             let begins = before.1 != after.1;
@@ -158,8 +158,8 @@ impl Server {
         if let Some((started, epoch)) = started {
             dispatch.deliver(started, &epoch);
         }
-        if let Some(opens_at) = opens_at {
-            self.wake_at(dispatch, opens_at);
+        if let Some(at) = wakes_at {
+            self.wake_at(dispatch, at);
         }
     }
 
@@ -169,24 +169,27 @@ impl Server {
         tokio::spawn(async move {
             tokio::time::sleep_until(at).await;
             if let Some(dispatch) = dispatch.upgrade() {
-                server.change(&dispatch, "time", |breaker| breaker.wake(Instant::now()));
+                let slots = slots(&dispatch.epoch().fleet, server.name());
+                server.change(&dispatch, "time", |breaker| breaker.wake(slots, Instant::now()));
             }
         });
     }
 
-    /// Gives the server the cap that its breaker asks for, and takes away the models that it has lost, in a fleet that
-    /// does not know of it yet: for a server that comes back with an exchange of the fleet. (Of those that stay the core
-    /// carries both over.)
+    /// Gives the server the cap that its breaker asks for, in a fleet that does not know of it yet: for a server that comes
+    /// back with an exchange of the fleet. (Of those that stay the core carries it over.)
     pub(crate) fn apply_health(self: &Arc<Self>, dispatch: &Arc<Dispatch>) {
         let started = {
             let mut state = self.health().lock();
-            let is_known = state.breaker.allowed() == Allowed::All || dispatch.has_cap(self.name());
-            if is_known { None } else { self.set_cap(dispatch, &mut state, true) }
+            let has_cap = dispatch.has_cap(self.name());
+            match state.breaker.allowed() {
+                Allowed::All => None,
+                Allowed::AtATime(_) | Allowed::Nothing if has_cap => None,
+                _ => self.set_cap(dispatch, &mut state, !has_cap),
+            }
         };
         if let Some((started, epoch)) = started {
             dispatch.deliver(started, &epoch);
         }
-        self.lost().names().iter().for_each(|job_type| dispatch.suspend(job_type, self.name(), true));
     }
 
     /// A job of this generation is about to leave. One that does not count as allowed takes its place with it.
@@ -199,7 +202,7 @@ impl Server {
             let mut state = health.lock();
             state.older = state.older.saturating_sub(1);
             match state.breaker.allowed() {
-                Allowed::AtATime(_) => self.set_cap(dispatch, &mut state, false),
+                Allowed::AtATime(_) | Allowed::Preferably(_) => self.set_cap(dispatch, &mut state, false),
                 Allowed::All | Allowed::Nothing => None,
             }
         };
@@ -220,10 +223,12 @@ impl Server {
             if begins {
                 state.older = jobs;
             }
+            let beyond_older = |n: u32| state.older.saturating_add(n).min(u32::MAX - 1);
             match allowed {
-                Allowed::All => None,
-                Allowed::Nothing => Some(0),
-                Allowed::AtATime(n) => Some(state.older.saturating_add(n).min(u32::MAX - 1)),
+                Allowed::All => Cap::Lifted,
+                Allowed::Nothing => Cap::At(0),
+                Allowed::AtATime(n) => Cap::At(beyond_older(n)),
+                Allowed::Preferably(n) => Cap::Preferred(beyond_older(n)),
             }
         })
     }

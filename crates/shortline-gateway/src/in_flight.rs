@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shortline_core::live::{JoinKind, ServerKey};
-use shortline_core::{JobTypeId, ServerId, Ticket};
-use tokio::sync::oneshot;
+use shortline_core::{Arrival, JobTypeId, ServerId, Ticket};
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 
 use crate::dispatch::Dispatch;
 use crate::epoch::{Epoch, Limits};
@@ -25,6 +26,8 @@ pub(crate) struct InFlight {
     dispatch: Arc<Dispatch>,
     server: Arc<Server>,
     key: Option<ServerKey>,
+    /// When the job came.
+    arrival: Arrival,
     /// The server's generation when it was sent there (see [`breaker`](crate::breaker)).
     generation: u32,
     /// Whether the time it takes is one of its service, and of what.
@@ -45,10 +48,10 @@ const TIMED_LATER: u64 = 8;
 
 impl InFlight {
     /// Guards a place that the dispatcher has just given.
-    pub(crate) fn new(dispatch: &Arc<Dispatch>, server: Arc<Server>, key: ServerKey) -> Self {
+    pub(crate) fn new(dispatch: &Arc<Dispatch>, server: Arc<Server>, key: ServerKey, arrival: Arrival) -> Self {
         server.count_routed();
         let generation = server.health().generation();
-        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), generation, timed: None }
+        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), arrival, generation, timed: None }
     }
 
     /// The same for a job of this type, which found a free slot at `id` in the fleet of `epoch`.
@@ -58,13 +61,14 @@ impl InFlight {
         job_type: JobTypeId,
         id: ServerId,
         key: ServerKey,
+        arrival: Arrival,
     ) -> Self {
         let server = Arc::clone(epoch.server(id));
         let before = server.count_routed();
         let is_timed = before < TIMED_FIRST || before.is_multiple_of(TIMED_LATER);
         let timed = is_timed.then(|| Timed { epoch: Arc::clone(epoch), job_type, server: id });
         let generation = server.health().generation();
-        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), generation, timed }
+        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), arrival, generation, timed }
     }
 
     /// The job has ended with success, so long after it came.
@@ -72,6 +76,11 @@ impl InFlight {
         if let Some(Timed { epoch, job_type, server }) = self.timed.take() {
             epoch.service_times.add(&epoch.fleet, job_type, server, time());
         }
+    }
+
+    /// When the job came, among others.
+    pub(crate) fn arrival(&self) -> Arrival {
+        self.arrival
     }
 
     /// Where the job is.
@@ -113,8 +122,11 @@ pub(crate) struct InLine {
     dispatch: Arc<Dispatch>,
     ticket: Ticket,
     started: oneshot::Receiver<InFlight>,
-    /// Its job type, if no server was up for it when it came.
-    held_for: Option<Arc<JobTypeRecord>>,
+    /// Rings when that may have changed for which job types a server is up.
+    supply: watch::Receiver<()>,
+    job_type: Arc<JobTypeRecord>,
+    /// Whether no server was up for it when it came.
+    held: bool,
 }
 
 impl InLine {
@@ -122,32 +134,40 @@ impl InLine {
         dispatch: &Arc<Dispatch>,
         ticket: Ticket,
         started: oneshot::Receiver<InFlight>,
-        held_for: Option<Arc<JobTypeRecord>>,
+        supply: watch::Receiver<()>,
+        job_type: Arc<JobTypeRecord>,
+        held: bool,
     ) -> Self {
-        Self { dispatch: Arc::clone(dispatch), ticket, started, held_for }
+        Self { dispatch: Arc::clone(dispatch), ticket, started, supply, job_type, held }
     }
 
-    /// Waits for a place, at most as long as the limits on waits allow; then the job is out of the line. One that came
-    /// when no server was up waits for `hold`, and on until `queue` if a server is up by then.
-    pub(crate) async fn place(mut self, limits: &Limits) -> Waited {
-        let Some((job_type, hold)) = self.held_for.take().zip(limits.hold) else {
-            return self.placed_within(limits.queue, || Waited::TooLong).await;
-        };
-        if let Ok(place) = tokio::time::timeout(hold, &mut self.started).await {
-            return place.map_or(Waited::Dismissed, Waited::Placed);
-        }
-        let dispatch = Arc::clone(&self.dispatch);
-        let is_up = || dispatch.has_server_up(job_type.name());
-        let rest = if is_up() { limits.queue.saturating_sub(hold) } else { Duration::ZERO };
-        self.placed_within(rest, || if is_up() { Waited::TooLong } else { Waited::NoServerUp }).await
+    /// Whether no server is up for it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
     }
 
-    async fn placed_within(mut self, at_most: Duration, too_long: impl FnOnce() -> Waited) -> Waited {
-        if let Ok(place) = tokio::time::timeout(at_most, &mut self.started).await {
-            return place.map_or(Waited::Dismissed, Waited::Placed);
+    /// Waits for a place, at most as long as the limits on waits allow; then the job is out of the line. While a server
+    /// is up for it, it waits for `queue` from `since` on. From the moment that none is, it waits for `hold` (without one:
+    /// not at all), whether it came before that moment or after it.
+    pub(crate) async fn place(mut self, limits: &Limits, since: Instant) -> Waited {
+        let hold = limits.hold.unwrap_or(Duration::ZERO);
+        let mut none_up_since = self.held.then_some(since);
+        let Self { dispatch, started, supply, job_type, .. } = &mut self;
+        loop {
+            let until = none_up_since.map_or(since + limits.queue, |none_up| none_up + hold);
+            tokio::select! {
+                biased;
+                place = &mut *started => return place.map_or(Waited::Dismissed, Waited::Placed),
+                Ok(()) = supply.changed() => {
+                    let is_up = dispatch.has_server_up(job_type.name());
+                    none_up_since = if is_up { None } else { none_up_since.or_else(|| Some(Instant::now())) };
+                }
+                () = tokio::time::sleep_until(until) => break,
+            }
         }
         match self.dispatch.cancel(self.ticket) {
-            Some(_) => too_long(),
+            Some(_) if none_up_since.is_some() => Waited::NoServerUp,
+            Some(_) => Waited::TooLong,
             // Started in this very moment: its place is on the way.
             None => (&mut self.started).await.map_or(Waited::Dismissed, Waited::Placed),
         }
@@ -182,6 +202,19 @@ pub(crate) enum Route {
     InLine(InLine),
     /// It is refused.
     Blocked(Refusal),
+}
+
+/// What the dispatcher decided about a request that a server did nothing about.
+#[derive(Debug)]
+pub(crate) enum Again {
+    /// It has a place at another server.
+    Placed(InFlight, Reason),
+    /// It waits for one.
+    InLine(InLine),
+    /// The others have no room.
+    Blocked(Refusal),
+    /// There is no other server for it, or it does not wait for one.
+    Nowhere,
 }
 
 /// Why a request is where it is.
@@ -265,7 +298,9 @@ mod tests {
         assert_eq!(counts(&dispatch), (1, 1));
         drop(first);
         assert_eq!(counts(&dispatch), (1, 0));
-        let Waited::Placed(place) = second.place(&dispatch.epoch().limits).await else { panic!("the freed place") };
+        let Waited::Placed(place) = second.place(&dispatch.epoch().limits, Instant::now()).await else {
+            panic!("the freed place")
+        };
         assert_eq!(place.server().name(), "a");
         drop(place);
         assert_eq!(counts(&dispatch), (0, 0));
@@ -296,7 +331,7 @@ mod tests {
         let dispatch = dispatch(1, Some(10));
         let Route::Placed(_first, _) = route(&dispatch, JobTypeId::new(1)) else { panic!("an idle server") };
         let Route::InLine(waits) = route(&dispatch, JobTypeId::new(1)) else { panic!("a full server") };
-        assert!(matches!(waits.place(&dispatch.epoch().limits).await, Waited::TooLong));
+        assert!(matches!(waits.place(&dispatch.epoch().limits, Instant::now()).await, Waited::TooLong));
         assert_eq!(counts(&dispatch), (1, 0));
     }
 

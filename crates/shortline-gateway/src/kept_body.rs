@@ -2,18 +2,35 @@
 //!
 //! The pieces are shared, not copied: what is kept costs the memory of the body until the answer has begun. A body
 //! that turns out longer than the limit is not kept: what is there is let go at once.
+//!
+//! A server that refuses early leaves part of the body with the client. When its connection lets go of the body, what is
+//! still to come is put back here, and [`KeptBody::whole`] reads it.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::Frame;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::sync::Notify;
+
+use crate::errors::Refusal;
+
+/// A connection lets go of a body within this time.
+const LET_GO: Duration = Duration::from_secs(1);
 
 /// A body being kept.
 #[derive(Debug)]
 pub(crate) struct KeptBody {
     limit: u64,
+    /// Whether it was known from the start that it is not longer.
+    fits: bool,
     kept: Mutex<Kept>,
+    /// What is still to come from the client, once the first server's connection has let go of it.
+    rest: Mutex<Option<Incoming>>,
+    put_back: Notify,
 }
 
 #[derive(Default, Debug)]
@@ -28,8 +45,46 @@ struct Kept {
 }
 
 impl KeptBody {
-    pub(crate) fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Self { limit, kept: Mutex::default() })
+    /// A body of at most so many bytes; `fits`: it is known that it is not longer.
+    pub(crate) fn new(limit: u64, fits: bool) -> Arc<Self> {
+        Arc::new(Self { limit, fits, kept: Mutex::default(), rest: Mutex::default(), put_back: Notify::new() })
+    }
+
+    /// Whether all of it is here, or can be.
+    pub(crate) fn can_be_whole(&self) -> bool {
+        let kept = self.lock();
+        !kept.too_long && (kept.whole || self.fits)
+    }
+
+    /// What is still to come from the client; nobody sends it any more.
+    pub(crate) fn put_back(&self, rest: Incoming) {
+        *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(rest);
+        self.put_back.notify_one();
+    }
+
+    /// The whole body once more. What is still to come from the client is read, with pauses of at most `idle`.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    pub(crate) async fn whole(&self, idle: Duration) -> Result<Vec<Frame<Bytes>>, Refusal> {
+        while self.again().is_none() {
+            let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(mut rest) = rest else {
+                let put_back = tokio::time::timeout(LET_GO, self.put_back.notified());
+                put_back.await.map_err(|_| Refusal::UpstreamError)?;
+                continue;
+            };
+            while let Some(frame) =
+                tokio::time::timeout(idle, rest.frame()).await.map_err(|_| Refusal::ClientTimeout)?
+            {
+                self.pass(&frame.map_err(|_| Refusal::BadRequest)?);
+                if self.lock().too_long {
+                    return Err(Refusal::UpstreamError);
+                }
+            }
+            self.end();
+        }
+        self.again().ok_or(Refusal::UpstreamError)
     }
 
     /// The next piece passes.
@@ -76,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_body_is_kept_whole_or_not_at_all() {
-        let kept = KeptBody::new(5);
+        let kept = KeptBody::new(5, false);
         kept.pass(&Frame::data(Bytes::from_static(b"abc")));
         kept.pass(&Frame::data(Bytes::from_static(b"de")));
         assert!(kept.again().is_none(), "more may come");
@@ -86,7 +141,7 @@ mod tests {
         assert_eq!((data(&again), again.len()), (b"abcde".to_vec(), 3));
         assert_eq!(kept.again().map(|again| again.len()), Some(3), "as often as it takes");
 
-        let kept = KeptBody::new(4);
+        let kept = KeptBody::new(4, false);
         kept.pass(&Frame::data(Bytes::from_static(b"abc")));
         kept.pass(&Frame::data(Bytes::from_static(b"de")));
         kept.end();

@@ -2,8 +2,12 @@
 //!
 //! Each is an edge of the graph that is suspended in the dispatcher: the policy decides exactly on the servers that
 //! are left, the server's other job types go on. After `model_lost_s` the edge is back and the next request finds out
-//! whether the server has the model again; if not, it is away for twice as long, up to [`DOUBLINGS`] times. A good
-//! answer forgets all of it.
+//! whether the server has the model again; if not, it is away for twice as long, up to [`LONGEST_S`]. A good answer forgets
+//! all of it, and so do the operator's `up`, another address, and a fleet file that no longer asks for it.
+//!
+//! The last server that takes a job type is not taken off it: if none has the model, then the name is wrong (in the request
+//! or in the fleet file), and the servers' own 404 says so better than a refusal. When all have said so, all get requests
+//! again, and for `model_lost_s`, or until one has answered well, none is taken off.
 //!
 //! (Not an exchange of the fleet: that would be O(edges) for one of them, and every id would change its meaning.)
 
@@ -17,9 +21,13 @@ use tokio::time::Instant;
 use crate::breaker::seconds;
 use crate::dispatch::Dispatch;
 use crate::fleet_server::Server;
+use crate::stats::JobTypeRecord;
 
-/// The longest absence is `2^5 = 32` times the first.
-const DOUBLINGS: u32 = 5;
+/// The longest absence, unless the first is longer: a model takes minutes to load, not hours.
+const LONGEST_S: f64 = 240.0;
+
+/// Enough to reach [`LONGEST_S`] from a millisecond.
+const DOUBLINGS: u32 = 20;
 
 /// What a server has lost.
 #[derive(Default, Debug)]
@@ -56,10 +64,15 @@ impl LostModels {
         names
     }
 
-    /// It gets requests for this job type again.
-    fn back(&self, job_type: &str) {
-        if let Some(lost) = self.lock().get_mut(job_type) {
-            lost.away = false;
+    /// The absence that began then is over. Whether there is none that began later.
+    fn back(&self, job_type: &str, until: Instant) -> bool {
+        match self.lock().get_mut(job_type) {
+            Some(lost) if lost.until == until => {
+                lost.away = false;
+                true
+            }
+            Some(later) => !later.away,
+            None => true,
         }
     }
 
@@ -75,6 +88,17 @@ impl LostModels {
         }
     }
 
+    /// Forgets all of them but these; returns those that were away.
+    fn forget_all_but(&self, stays: impl Fn(&str) -> bool) -> Vec<Box<str>> {
+        if self.count.load(Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut lost = self.lock();
+        let gone: Vec<_> = lost.extract_if(|name, _| !stays(name)).collect();
+        self.count.store(lost.len(), Relaxed);
+        gone.into_iter().filter(|(_, lost)| lost.away).map(|(name, _)| name).collect()
+    }
+
     /// It has not; until when not to ask again. `None`: that is known already.
     fn note(&self, job_type: &str, first_s: f64, now: Instant) -> Option<Instant> {
         let mut lost = self.lock();
@@ -83,7 +107,7 @@ impl LostModels {
             Some(known) => (known.times + 1).min(DOUBLINGS),
             None => 0,
         };
-        let until = now + seconds(first_s * f64::from(1_u32 << times));
+        let until = now + seconds((first_s * f64::from(1_u32 << times)).min(LONGEST_S.max(first_s)));
         lost.insert(job_type.into(), Lost { until, times, away: true });
         self.count.store(lost.len(), Relaxed);
         Some(until)
@@ -95,23 +119,40 @@ impl LostModels {
 }
 
 impl Server {
-    /// The server says that it does not have this job type's model: it gets no requests for it for a time.
-    pub(crate) fn lose(self: &Arc<Self>, dispatch: &Arc<Dispatch>, job_type: &str) {
-        let first_s = dispatch.epoch().fleet.settings().health.model_lost_s;
-        let now = Instant::now();
-        let Some(until) = self.lost().note(job_type, first_s, now) else { return };
+    /// The server says that it does not have this job type's model: it gets no requests for it for a time. Whether
+    /// another server may have it.
+    pub(crate) fn lose(self: &Arc<Self>, dispatch: &Arc<Dispatch>, job_type: &JobTypeRecord) -> bool {
+        let epoch = dispatch.epoch();
+        let first_s = epoch.fleet.settings().health.model_lost_s;
+        let (now, name) = (Instant::now(), job_type.name());
+        if job_type.is_nowhere(now) {
+            return false;
+        }
+        if !dispatch.suspend_unless_last(name, self.name()) {
+            tracing::warn!(job_type = name, "no server has the model, as they say; they go on being asked");
+            job_type.set_nowhere(Some(now + seconds(first_s)));
+            epoch.servers().iter().for_each(|server| server.regain_but(dispatch, |other| other != name));
+            return false;
+        }
+        let Some(until) = self.lost().note(name, first_s, now) else { return true };
         let for_s = (until - now).as_secs_f64();
-        tracing::warn!(server = self.name(), job_type, for_s, "the server says that it does not have the model");
-        dispatch.suspend(job_type, self.name(), true);
-        let (server, dispatch, job_type) = (Arc::clone(self), Arc::downgrade(dispatch), job_type.to_owned());
+        tracing::warn!(server = self.name(), job_type = name, for_s, "the server says that it does not have the model");
+        let (server, dispatch, job_type) = (Arc::clone(self), Arc::downgrade(dispatch), name.to_owned());
         tokio::spawn(async move {
             tokio::time::sleep_until(until).await;
-            if let Some(dispatch) = dispatch.upgrade() {
+            if let Some(dispatch) = dispatch.upgrade()
+                && server.lost().back(&job_type, until)
+            {
                 tracing::info!(server = server.name(), job_type, "the server is asked for the model again");
-                dispatch.suspend(&job_type, server.name(), false);
-                server.lost().back(&job_type);
+                dispatch.resume(&job_type, server.name());
             }
         });
+        true
+    }
+
+    /// It gets requests again for all job types whose models it has lost but these, whatever was known of it.
+    pub(crate) fn regain_but(&self, dispatch: &Arc<Dispatch>, stays: impl Fn(&str) -> bool) {
+        self.lost().forget_all_but(stays).iter().for_each(|job_type| dispatch.resume(job_type, self.name()));
     }
 }
 
@@ -120,19 +161,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_loss_lasts_twice_as_long_and_a_good_answer_forgets_it() {
+    fn each_loss_lasts_twice_as_long_up_to_minutes_and_a_good_answer_forgets_it() {
         let (lost, mut now) = (LostModels::default(), Instant::now());
-        for times in [1, 2, 4, 8, 16, 32, 32] {
-            let until = now + Duration::from_secs(10 * times);
-            assert_eq!(lost.note("m", 10.0, now), Some(until));
-            assert_eq!(lost.note("m", 10.0, now), None, "known already");
+        for seconds in [30, 60, 120, 240, 240, 240] {
+            let until = now + Duration::from_secs(seconds);
+            assert_eq!(lost.note("m", 30.0, now), Some(until));
+            assert_eq!(lost.note("m", 30.0, now), None, "known already");
             assert_eq!(lost.back_in("m", now), Some(until - now));
             assert_eq!((lost.back_in("other", now), lost.names()), (None, vec!["m".to_owned()]));
+            assert!(!lost.back("m", now), "the end of an earlier absence is not the end of this one");
             now = until;
-            lost.back("m");
+            assert!(lost.back("m", until));
             assert_eq!(lost.back_in("m", now), None);
         }
         lost.forget("m");
-        assert_eq!(lost.note("m", 10.0, now), Some(now + Duration::from_secs(10)));
+        assert_eq!(lost.note("m", 1000.0, now), Some(now + Duration::from_secs(1000)), "as long as it is told");
+        assert_eq!(lost.forget_all_but(|name| name == "m"), Vec::<Box<str>>::new());
+        assert_eq!(lost.forget_all_but(|_| false), [Box::from("m")]);
+        assert!(lost.names().is_empty());
     }
 }

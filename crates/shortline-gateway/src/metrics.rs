@@ -5,10 +5,11 @@
 //! | `shortline_requests_total` | `job_type`, `outcome` |
 //! | `shortline_decisions_total` | `kind`: idle-fastest, idle-slower, queued, waited, blocked |
 //! | `shortline_response_seconds` (histogram) | |
-//! | `shortline_waiting_seconds` (histogram): arrival to a place at a server | |
+//! | `shortline_waiting_seconds` (histogram): time in line, until a place at a server or in vain | |
 //! | `shortline_decision_seconds` (histogram): the dispatcher's lock included | |
 //! | `shortline_in_flight`, `shortline_server_up`, `shortline_routed_total` | `server` |
 //! | `shortline_server_health`: 1, of servers that are not up | `server`, `health`: draining, down, tripped, probing, slow-start |
+//! | `shortline_lost_models`: job types whose models the server has lost | `server` |
 //! | `shortline_waiting` | `job_type` |
 //! | `shortline_retries_total` | `reason`: connect, reset, status, refused, model_lost |
 //! | `shortline_retries_withheld_total`, `shortline_trips_total` | |
@@ -58,7 +59,7 @@ impl Collector for Metrics {
         self.decisions(&mut encoder)?;
         let Gateway { stats, dispatch, .. } = &*self.0;
         histogram(&mut encoder, "shortline_response_seconds", "arrival to the end of the answer", &stats.response_s)?;
-        histogram(&mut encoder, "shortline_waiting_seconds", "arrival to a place at a server", &stats.waiting_s)?;
+        histogram(&mut encoder, "shortline_waiting_seconds", "time in line", &stats.waiting_s)?;
         histogram(&mut encoder, "shortline_decision_seconds", "time to choose a server", dispatch.decision_s())?;
         self.retries(&mut encoder)?;
         self.servers(&mut encoder)?;
@@ -162,6 +163,11 @@ impl Metrics {
                 metric.encode_family(&labels)?.encode_gauge(&1_i64)?;
             }
         }
+
+        let lost = |s: ServerId| epoch.server(s).lost().names().len() as u64;
+        let (name, help) = ("shortline_lost_models", "job types whose models the server has lost");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        each(&servers, lost, |s, n| gauge(&mut metric, "server", &s.map_or(OTHER.into(), server_name), n))?;
 
         let mut metric =
             encoder.encode_descriptor("shortline_routed", "requests sent to the server", None, MetricType::Counter)?;

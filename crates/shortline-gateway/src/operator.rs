@@ -1,7 +1,8 @@
 //! `POST /servers/NAME/drain`, `down` and `up`: the operator's word about a server.
 //!
 //! `drain` and `down` keep new requests away; those that run finish. It stays so, whatever checks and requests say and
-//! however often the fleet is exchanged, until `up`, which also forgets what the breaker and the checks knew.
+//! however often the fleet is exchanged, until `up`, which also forgets what the breaker and the checks knew, and which
+//! models it has lost.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
@@ -36,6 +37,9 @@ pub(crate) fn answer(gateway: &Gateway, method: &Method, server: &str, word: Wor
     };
     let known = epoch.server(id);
     known.told(&gateway.dispatch, word);
+    if word == Word::Up {
+        known.regain_but(&gateway.dispatch, |_| false);
+    }
     let health = known.health().condition().name();
     json_response(StatusCode::OK, &Done { server, health, in_flight: gateway.dispatch.jobs(server) })
 }

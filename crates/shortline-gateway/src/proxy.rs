@@ -11,6 +11,7 @@ use http_body::Body;
 use hyper::body::Incoming;
 use shortline_core::JobTypeId;
 use shortline_core::fleet::settings::JobTypeSource;
+use tokio::time::Instant;
 
 use crate::attempts::{Outgoing, forward};
 use crate::epoch::Epoch;
@@ -120,7 +121,7 @@ async fn place(
     }
     let Named { job_type, by } = epoch.finder.find(&epoch.fleet, head, body).await?;
     let record = epoch.job_type(job_type);
-    exchange.set_job_type(record);
+    exchange.set_job_type(record, by == JobTypeSource::Model);
     if matches!(by, JobTypeSource::Path | JobTypeSource::Host) {
         // The request itself does not name it, so the server is told.
         head.headers.insert(headers::X_JOB_TYPE, header_value(record.name()));
@@ -128,13 +129,16 @@ async fn place(
     let (place, reason) = loop {
         match exchange.gateway.dispatch.route(epoch, job_type) {
             Route::Placed(place, reason) => break (place, reason),
-            Route::InLine(line) => match Box::pin(line.place(&epoch.limits)).await {
-                Waited::Placed(place) => break (place, Reason::Waited),
-                Waited::TooLong => return Err(Refusal::QueueTimeout),
-                Waited::NoServerUp => return Err(Refusal::NoServerUp),
-                // The next fleet is asked.
-                Waited::Dismissed => {}
-            },
+            Route::InLine(line) => {
+                exchange.waits();
+                match Box::pin(line.place(&epoch.limits, Instant::now())).await {
+                    Waited::Placed(place) => break (place, Reason::Waited),
+                    Waited::TooLong => return Err(Refusal::QueueTimeout),
+                    Waited::NoServerUp => return Err(Refusal::NoServerUp),
+                    // The next fleet is asked.
+                    Waited::Dismissed => {}
+                }
+            }
             Route::Blocked(refusal) => {
                 exchange.blocked();
                 return Err(refusal);

@@ -21,6 +21,7 @@ use shortline_core::policy::{PolicyError, PolicySpec};
 use shortline_core::{Fleet, LiveDispatcher};
 use tokio::time::Instant;
 
+use crate::breaker::Breaker;
 use crate::dispatch::Delivery;
 use crate::epoch::{Addresses, Epoch, endpoints};
 use crate::fleet_server::Server;
@@ -138,7 +139,16 @@ impl Gateway {
         let result = read().map_err(ReloadError::Unreadable).and_then(|fleet| {
             let mut put = source.put.clone();
             put.retain(|name, _| fleet.find_server(name).is_none());
-            let whole = put.values().try_fold(fleet, |fleet, server| with_server(&fleet, server).map(Arc::new))?;
+            let (mut whole, mut misfits) = (fleet, Vec::new());
+            for server in put.values() {
+                match with_server(&whole, server) {
+                    Ok(with) => whole = Arc::new(with),
+                    Err(misfit) => misfits.push(misfit.to_string()),
+                }
+            }
+            if !misfits.is_empty() {
+                return Err(ReloadError::Unreadable(misfits.join("\n")));
+            }
             let reloaded = self.exchange(&mut source, whole)?;
             source.put = put;
             Ok(reloaded)
@@ -206,11 +216,23 @@ impl Gateway {
         let prepared =
             LiveDispatcher::<Delivery>::prepare(&before.fleet, Arc::clone(&next.epoch.fleet), next.epoch.policy)?;
         // From here on nothing fails.
-        for (server, endpoint) in next.epoch.servers().iter().zip(&next.endpoints) {
-            server.move_to(endpoint);
-        }
+        let moved: Vec<bool> =
+            next.epoch.servers().iter().zip(&next.endpoints).map(|(server, at)| server.move_to(at)).collect();
         let epoch = self.dispatch.take_over(prepared, &next.epoch);
-        next.epoch.servers().iter().for_each(|server| server.apply_health(&self.dispatch));
+        let looks_at_lost = !next.epoch.fleet.settings().health.model_lost_status.is_empty();
+        let trips = |epoch: &Epoch| epoch.fleet.settings().health.trip_after > 0;
+        let trips_no_more = trips(&before) && !trips(&next.epoch);
+        for (server, moved) in next.epoch.servers().iter().zip(moved) {
+            if moved || trips_no_more {
+                server.change(&self.dispatch, "reload", Breaker::restart);
+            }
+            server.apply_health(&self.dispatch);
+            server.regain_but(&self.dispatch, |job_type| {
+                looks_at_lost && !moved && next.epoch.holds(server.name(), job_type)
+            });
+        }
+        let gone = before.servers().iter().filter(|server| next.epoch.fleet.find_server(server.name()).is_none());
+        gone.for_each(|server| server.regain_but(&self.dispatch, |_| false));
         Ok(Reloaded { epoch, ..source.remember(&before, &next.epoch) })
     }
 }

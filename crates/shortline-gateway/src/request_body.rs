@@ -71,10 +71,11 @@ impl RequestBody {
     /// Keeps a copy of what is here and of what passes from now on, unless it is already clear that it is longer than
     /// `limit`.
     pub(crate) fn keep(&mut self, limit: u64) -> Option<Arc<KeptBody>> {
-        if self.size_hint().lower() > limit {
+        let size = self.size_hint();
+        if size.lower() > limit {
             return None;
         }
-        let kept = KeptBody::new(limit);
+        let kept = KeptBody::new(limit, size.upper().is_some_and(|upper| upper <= limit));
         if self.has_all() {
             // Now, and not as it passes: it may have to pass twice (see `again`).
             self.held.iter().for_each(|frame| kept.pass(frame));
@@ -148,7 +149,7 @@ impl RequestBody {
     }
 
     /// Whether nothing is to come from the client.
-    fn has_all(&self) -> bool {
+    pub(crate) fn has_all(&self) -> bool {
         self.rest.as_ref().is_none_or(Body::is_end_stream)
     }
 
@@ -186,10 +187,27 @@ impl RequestBody {
         }
     }
 
+    /// It is not sent any more: what is still to come is put back for another server, if it is kept for one.
+    fn put_back(&mut self) {
+        let rest = self.rest.take();
+        if let Some(kept) = self.kept.take()
+            && let Some(rest) = rest.filter(|rest| !rest.is_end_stream())
+        {
+            self.held.drain(..).for_each(|frame| kept.pass(&frame));
+            kept.put_back(rest);
+        }
+    }
+
     fn note(&self, stage: Stage) {
         if let Some(progress) = &self.progress {
             progress.note(stage);
         }
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        self.put_back();
     }
 }
 
@@ -206,7 +224,7 @@ impl Body for RequestBody {
             && Pin::new(abandoned).poll(cx).is_ready()
         {
             self.abandoned = None;
-            self.rest = None;
+            self.put_back();
             return Poll::Ready(Some(Err(Broken::Abandoned)));
         }
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };

@@ -10,8 +10,12 @@
 //! | no answer in time | never: the time is over |
 //!
 //! And only to a server that was not tried and that the policy chooses among the others, within the budget, the number
-//! of attempts and the time for the first byte, which counts from the first attempt. Else the client gets what the last
-//! server said.
+//! of attempts and the time for the first byte, which counts from the first attempt. What could not be sent at all costs
+//! no server anything: neither budget nor attempts limit it.
+//!
+//! If the others have no room, a request about which the server did nothing waits in line, where there is one, at its age;
+//! time for the first byte counts anew behind the wait. One that was not sent, or met a lost model, gets what it would have
+//! got if the server had been known to be down; else the client gets what the last server said.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
@@ -57,6 +61,11 @@ impl Cause {
             Self::Connect | Self::Refused | Self::ModelLost => true,
             Self::Reset | Self::Status => is_idempotent(method),
         }
+    }
+
+    /// Whether the server certainly did nothing about the request: it may then wait for a place at another one.
+    pub(crate) fn did_nothing(self) -> bool {
+        matches!(self, Self::Connect | Self::Refused | Self::ModelLost)
     }
 
     /// What an answer with this head is a cause for.

@@ -5,9 +5,11 @@
 //! whatever they named.
 
 use std::error::Error;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::histogram::Histogram;
 use crate::outcome::Outcome;
@@ -46,6 +48,9 @@ pub(crate) struct JobTypeRecord {
     counts: OnceLock<Box<JobTypeCounts>>,
     /// How fast its requests come.
     arrivals: Meter,
+    /// Until when no server is blamed for not having its model, since all have said so; and whether there is such a time.
+    nowhere_until: Mutex<Option<Instant>>,
+    nowhere: AtomicBool,
 }
 
 /// Counts of one job type.
@@ -108,7 +113,27 @@ impl Stats {
 
 impl JobTypeRecord {
     pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.into(), counts: OnceLock::new(), arrivals: Meter::default() }
+        Self {
+            name: name.into(),
+            counts: OnceLock::new(),
+            arrivals: Meter::default(),
+            nowhere_until: Mutex::new(None),
+            nowhere: AtomicBool::new(false),
+        }
+    }
+
+    /// All its servers say that they do not have its model, and none is to be blamed for that until then; `None`: one has
+    /// it.
+    pub(crate) fn set_nowhere(&self, until: Option<Instant>) {
+        if until.is_some() || self.nowhere.load(Relaxed) {
+            *self.nowhere_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+            self.nowhere.store(until.is_some(), Relaxed);
+        }
+    }
+
+    /// Whether no server is to be blamed for not having its model.
+    pub(crate) fn is_nowhere(&self, now: Instant) -> bool {
+        self.nowhere_until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| now < until)
     }
 
     pub(crate) fn name(&self) -> &str {

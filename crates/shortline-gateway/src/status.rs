@@ -70,6 +70,8 @@ pub struct JobTypeStatus {
     pub blocked_total: u64,
     /// Requests refused because no server was up since the start.
     pub no_server_total: u64,
+    /// Requests refused because they waited too long in line since the start.
+    pub queue_timeout_total: u64,
 }
 
 impl Gateway {
@@ -107,6 +109,7 @@ impl Gateway {
                 mean_response_s: record.counts().and_then(JobTypeCounts::mean_response_s),
                 blocked_total: record.ended(Outcome::NoCapacity),
                 no_server_total: record.ended(Outcome::NoServerUp),
+                queue_timeout_total: record.ended(Outcome::QueueTimeout),
             }
         };
         let arrival_rates = || epoch.job_types().iter().map(|l| l.arrival_rate()).collect::<Vec<f64>>();

@@ -7,12 +7,18 @@
 pub struct Health {
     /// Requests that ask each server how it is; `None`: none are sent.
     pub checks: Option<Checks>,
-    /// So many failed requests in a row trip a server's breaker; 0: it never trips.
+    /// So many failed requests in a row trip a server's breaker, and so does half of its last answers if that is as
+    /// many or more; 0: it never trips.
     pub trip_after: u32,
+    /// Answers with these statuses are failures.
+    pub trip_status: Vec<u16>,
     /// How long a server that trips for the first time gets no requests; each further time twice as long.
     pub open_s: f64,
     /// And never longer.
     pub longest_open_s: f64,
+    /// At most so long a server that comes back gets no more requests than it has proven to take, if there is a place
+    /// elsewhere; 0: it gets all at once.
+    pub slow_start_s: f64,
     /// Whether a server that answers 503 or 429 with `Retry-After` gets no request for so long.
     pub obey_retry_after: bool,
     /// Answers with these statuses may say that the server does not have the model. Empty: they are not looked at.
@@ -41,8 +47,10 @@ impl Default for Health {
         Self {
             checks: None,
             trip_after: 5,
+            trip_status: vec![500, 502, 503, 504],
             open_s: 1.0,
             longest_open_s: 60.0,
+            slow_start_s: 10.0,
             obey_retry_after: true,
             model_lost_status: vec![404],
             model_lost_s: 30.0,

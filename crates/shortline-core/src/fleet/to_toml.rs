@@ -304,8 +304,17 @@ impl Writer {
         if *health == Health::default() {
             return;
         }
-        let Health { checks, trip_after, open_s, longest_open_s, obey_retry_after, model_lost_status, model_lost_s } =
-            health;
+        let Health {
+            checks,
+            trip_after,
+            trip_status,
+            open_s,
+            longest_open_s,
+            slow_start_s,
+            obey_retry_after,
+            model_lost_status,
+            model_lost_s,
+        } = health;
         self.section("[health]");
         if let Some(Checks { path, interval_s, timeout_s, unhealthy_after, healthy_after }) = checks {
             self.key("path", quoted(path));
@@ -315,8 +324,10 @@ impl Writer {
             self.key("healthy_after", healthy_after);
         }
         self.key("trip_after", trip_after);
+        self.key("trip_status", listed(trip_status));
         self.number("open_s", *open_s);
         self.number("longest_open_s", *longest_open_s);
+        self.number("slow_start_s", *slow_start_s);
         self.key("obey_retry_after", obey_retry_after);
         self.key("model_lost_status", listed(model_lost_status));
         self.number("model_lost_s", *model_lost_s);

@@ -187,6 +187,73 @@ fn waiting_jobs_follow_the_name_of_their_type() {
 }
 
 #[test]
+fn a_job_that_comes_back_waits_at_its_age_but_not_for_the_server_that_it_was_at() {
+    let mut gateway = Gateway::new(&pair().wait(Some(3)), PolicySpec::Jsq);
+    let first = gateway.join("M");
+    let second = gateway.join("M");
+    let waiting = [gateway.wait("M", 1), gateway.wait("M", 2)];
+    let m = job_type(gateway.live.fleet(), "M");
+    assert_eq!(gateway.live.route_avoiding(m, &[first.key], &mut gateway.rng), None);
+    let back = gateway.live.come_back(m, first.arrival, &[first.key], || 7).unwrap();
+    assert_eq!((gateway.live.waiting(m), gateway.live.waiting_total()), (3, 3));
+    // The place that it leaves goes to the one behind it, the next one is its own.
+    assert_eq!(gateway.live.complete(first.key).expect("one waits").job.ticket, waiting[0]);
+    let started = gateway.live.complete(second.key).expect("it waits");
+    assert_eq!((started.job.ticket, started.job.job, started.key), (back, 7, second.key));
+    assert_eq!(gateway.live.cancel(back), None);
+    // Once more, over an exchange of the fleet, and cancelled.
+    let back = gateway.live.come_back(m, first.arrival, &[second.key], || 8).unwrap();
+    gateway.exchange(&pair().wait(Some(3)));
+    assert_eq!((gateway.live.waiting_total(), gateway.live.complete(second.key).unwrap().job.ticket), (2, waiting[1]));
+    assert_eq!(gateway.live.complete(second.key), None, "it does not go back there");
+    assert_eq!((gateway.live.cancel(back), gateway.live.waiting_total()), (Some(8), 0));
+    // A server that was down and is up again is another matter.
+    let back = gateway.live.come_back(m, first.arrival, &[second.key], || 9).unwrap();
+    let b = gateway.live.find(second.key).unwrap();
+    gateway.live.set_up(b, false);
+    assert_eq!(gateway.live.set_up(b, true).first().expect("it starts").job.ticket, back);
+}
+
+#[test]
+fn nobody_waits_behind_a_job_that_is_back_and_without_lines_it_is_blocked() {
+    let mut gateway = Gateway::new(&pair().wait(None), PolicySpec::Jsq);
+    let (first, second) = (gateway.join("M"), gateway.join("M"));
+    let m = job_type(gateway.live.fleet(), "M");
+    let back = gateway.live.come_back(m, first.arrival, &[first.key], || 7).unwrap();
+    assert_eq!(gateway.live.complete(first.key), None);
+    assert_eq!(gateway.join("M").key, first.key, "there is room where it cannot go");
+    assert_eq!(gateway.live.complete(second.key).unwrap().job.ticket, back);
+
+    for (draft, other, blocked) in [(pair(), true, Blocked::NoRoom), (pair().wait(Some(0)), false, Blocked::NoServerUp)]
+    {
+        let mut gateway = Gateway::new(&draft, PolicySpec::Jsq);
+        let (first, second) = (gateway.join("M"), gateway.join("M"));
+        let avoid = if other { vec![first.key] } else { vec![first.key, second.key] };
+        assert_eq!(gateway.live.has_server_up_beside(m, &avoid), other);
+        assert_eq!(gateway.live.come_back(m, first.arrival, &avoid, || 7), Err(blocked));
+    }
+}
+
+#[test]
+fn a_server_that_is_spared_gets_what_finds_no_place_elsewhere() {
+    let draft = Draft::default().server_type("t", 1.0, 1).server("a", 0, Some(3)).server("b", 0, Some(2));
+    let mut gateway = Gateway::new(&draft.job_type("M", [0, 1]).wait(None), PolicySpec::Jsq);
+    let a = gateway.server("a");
+    assert!(gateway.live.spare(a, 1).is_empty());
+    let keys: Vec<ServerKey> = (0..5).map(|_| gateway.join("M").key).collect();
+    assert_eq!((gateway.jobs("a"), gateway.jobs("b")), (3, 2));
+    let at_a = |gateway: &Gateway, n: usize| gateway.live.find(keys[n]) == Some(gateway.server("a"));
+    assert!(!(at_a(&gateway, 2) || at_a(&gateway, 3) && at_a(&gateway, 1)), "b is full first");
+    let waits = gateway.wait("M", 1);
+    let left = keys.iter().find(|&&key| gateway.live.find(key) == Some(a)).unwrap();
+    assert_eq!(gateway.live.complete(*left).unwrap().job.ticket, waits, "nobody waits beside its room");
+    gateway.exchange(&pair().wait(None));
+    assert_eq!(gateway.jobs("a"), 3);
+    gateway.live.set_cap(gateway.server("a"), Some(1));
+    gateway.wait("M", 2);
+}
+
+#[test]
 fn a_ticket_is_never_used_twice_even_over_a_fleet_without_lines() {
     let mut gateway = Gateway::new(&only("a").wait(None), PolicySpec::Jsq);
     gateway.join("M");

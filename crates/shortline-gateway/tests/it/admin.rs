@@ -44,8 +44,8 @@ async fn status_has_the_promised_form() {
             { "name": "fast", "type": "type of fast", "up": true, "health": "up", "lost": [], "in_flight": 0, "waiting": 0, "slots": 1, "buffer": null, "speed": 3.0, "routed_total": 0 },
         ],
         "job_types": [
-            { "name": "a", "arrival_rate_per_s": 0.0, "waiting": 0, "mean_response_s": null, "blocked_total": 0, "no_server_total": 0 },
-            { "name": "b", "arrival_rate_per_s": 0.0, "waiting": 0, "mean_response_s": null, "blocked_total": 0, "no_server_total": 0 },
+            { "name": "a", "arrival_rate_per_s": 0.0, "waiting": 0, "mean_response_s": null, "blocked_total": 0, "no_server_total": 0, "queue_timeout_total": 0 },
+            { "name": "b", "arrival_rate_per_s": 0.0, "waiting": 0, "mean_response_s": null, "blocked_total": 0, "no_server_total": 0, "queue_timeout_total": 0 },
         ],
         "bound": { "kind": "fluid", "mean_response_s": 2.0 },
     });

@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use shortline_core::fleet::settings::{Checks, Settings};
+use shortline_gateway::PutServer;
 
-use crate::support::{Backend, Holding, Message, OK, Peer, Plan, Running, call, eventually, get};
+use crate::support::{Backend, Holding, Message, OK, Peer, Plan, Running, call, eventually, get, post};
 
 const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy";
 
-/// No retries: each request shows what its server said.
+/// No retries: each request shows what its server said. Slow start does not grow with time.
 fn no_retries(settings: &mut Settings) {
     settings.retry.attempts = 1;
+    settings.health.slow_start_s = 1e6;
 }
 
 fn health(running: &Running, server: usize) -> &'static str {
@@ -88,8 +90,8 @@ async fn failures_in_a_row_trip_a_server_and_a_good_probe_and_a_slow_start_bring
 }
 
 #[tokio::test]
-async fn a_probe_is_one_request_at_a_time_and_slow_start_doubles() {
-    let holding = Holding::start().await;
+async fn a_probe_is_one_request_at_a_time_and_slow_start_prefers_other_servers_but_refuses_nobody() {
+    let other = Holding::start().await;
     let fails = Arc::new(AtomicUsize::new(5));
     // The first five requests fail; later ones wait for their release.
     let (left, held) = (Arc::clone(&fails), Arc::new(tokio::sync::Semaphore::new(0)));
@@ -107,9 +109,9 @@ async fn a_probe_is_one_request_at_a_time_and_slow_start_doubles() {
         }
     })
     .await;
-    let plan = Plan::new(&[("m", &[0]), ("n", &[1])])
-        .server("s", 1.0, None, backend.address)
-        .server("other", 1.0, None, holding.backend.address)
+    let plan = Plan::new(&[("m", &[0]), ("n", &[0, 1])])
+        .server("s", 9.0, Some(4), backend.address)
+        .server("other", 1.0, Some(3), other.backend.address)
         .settings(no_retries)
         .settings(|settings| settings.health.open_s = 0.1);
     let running = plan.serve("jfsq", 1).await;
@@ -117,23 +119,110 @@ async fn a_probe_is_one_request_at_a_time_and_slow_start_doubles() {
         assert_eq!(call(running.address, get("m")).await.status(), 503);
     }
     eventually(|| health(&running, 0) == "probing").await;
-    let mut at_it = Vec::new();
-    for (allowed, words) in [(1, "no_server_up"), (2, "no_capacity"), (4, "no_capacity"), (8, "no_capacity")] {
-        for _ in 0..allowed {
-            let mut peer = Peer::connect(running.address).await;
-            peer.send(get("m")).await;
-            at_it.push(peer);
+    let mut peers = Vec::new();
+    let mut ask = async |job_type: &str, jobs: [u64; 2]| {
+        let mut peer = Peer::connect(running.address).await;
+        peer.send(get(job_type)).await;
+        let now = || running.gateway.status().servers.iter().map(|server| server.in_flight).collect::<Vec<_>>();
+        eventually(|| now().iter().sum::<u64>() == jobs.iter().sum::<u64>()).await;
+        assert_eq!(now(), jobs);
+        peers.push(peer);
+    };
+    ask("m", [1, 0]).await;
+    let refused = call(running.address, get("m")).await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (503, "no_server_up"), "one probe at a time");
+    held.add_permits(1);
+    eventually(|| running.jobs() == 0).await;
+    assert_eq!(health(&running, 0), "slow-start");
+    // Two at a time, then what finds no place elsewhere; until both are full.
+    for jobs in [[1, 0], [1, 1], [2, 1], [2, 2], [2, 3], [3, 3], [4, 3]] {
+        ask("n", jobs).await;
+    }
+    assert_eq!(call(running.address, get("n")).await.error_code(), "no_capacity");
+    held.add_permits(4);
+    (0..3).for_each(|_| other.answer_one());
+    for mut peer in peers {
+        assert_eq!(peer.answer().await.status(), 200);
+    }
+    running.settled().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn slow_start_grows_with_time_and_can_be_turned_off() {
+    for slow_start_s in [0.0, 0.4] {
+        let script = Script::new(BUSY);
+        let backend = script.serve().await;
+        let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address).settings(no_retries);
+        let plan = plan.settings(|settings| {
+            settings.health.open_s = 0.1;
+            settings.health.slow_start_s = slow_start_s;
+        });
+        let running = plan.serve("jfsq", 1).await;
+        for _ in 0..5 {
+            assert_eq!(call(running.address, get("m")).await.status(), 503);
         }
-        eventually(|| running.gateway.status().servers[0].in_flight == allowed).await;
-        let refused = call(running.address, get("m")).await;
-        assert_eq!((refused.status(), refused.error_code().as_str()), (503, words), "{allowed} at a time");
-        held.add_permits(at_it.len());
-        for mut peer in at_it.drain(..) {
-            assert_eq!(peer.answer().await.status(), 200);
+        script.set(OK);
+        eventually(|| health(&running, 0) == "probing").await;
+        let began = Instant::now();
+        assert_eq!(call(running.address, get("m")).await.status(), 200);
+        // Nobody asks it anything.
+        eventually(|| health(&running, 0) == "up").await;
+        assert!(began.elapsed() >= Duration::from_secs_f64(slow_start_s / 4.0), "{:?}", began.elapsed());
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_fails_every_other_request_trips() {
+    let turn = Arc::new(AtomicUsize::new(0));
+    let backend = Backend::scripted(move |mut peer, _| {
+        let answer = if turn.fetch_add(1, SeqCst).is_multiple_of(2) { BUSY } else { OK };
+        async move {
+            peer.try_send(answer).await.ok()?;
+            Some(peer)
         }
+    })
+    .await;
+    let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address).settings(no_retries);
+    let running = plan.settings(|settings| settings.health.open_s = 60.0).serve("jfsq", 1).await;
+    for turn in 0..19 {
+        assert_eq!(health(&running, 0), "up");
+        assert_eq!(call(running.address, get("m")).await.status(), if turn % 2 == 0 { 503 } else { 200 });
         running.settled().await;
     }
-    assert_eq!(health(&running, 0), "up");
+    assert_eq!((health(&running, 0), backend.requests()), ("tripped", 19), "ten of twenty");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_answers_500_trips_unless_it_is_the_last_for_its_job_type() {
+    let ill = Backend::replying("HTTP/1.1 500 Dead\r\ncontent-length: 0\r\n\r\n").await;
+    let well = Backend::replying(OK).await;
+    let plan = Plan::new(&[("m", &[0, 1]), ("only", &[0])])
+        .server("ill", 9.0, None, ill.address)
+        .server("well", 1.0, None, well.address)
+        .settings(no_retries)
+        .settings(|settings| settings.health.open_s = 60.0);
+    let running = plan.serve("jfsq", 1).await;
+    for _ in 0..20 {
+        assert_eq!(call(running.address, get("only")).await.status(), 500, "its own answer");
+    }
+    assert_eq!(health(&running, 0), "up", "a request may be what makes it fail");
+    let statuses: Vec<u16> = {
+        let mut statuses = Vec::new();
+        for _ in 0..20 {
+            statuses.push(call(running.address, get("m")).await.status());
+        }
+        statuses
+    };
+    assert_eq!(statuses.iter().filter(|&&status| status == 500).count(), 5, "{statuses:?}");
+    assert_eq!((health(&running, 0), well.requests()), ("tripped", 15));
+    running.stop().await;
+    let running = plan.settings(|settings| settings.health.trip_status = vec![503]).serve("jfsq", 1).await;
+    for _ in 0..20 {
+        assert_eq!(call(running.address, get("m")).await.status(), 500);
+    }
     running.stop().await;
 }
 
@@ -164,11 +253,8 @@ async fn a_stream_from_before_is_not_the_probe() {
     let mut probe = Peer::connect(running.address).await;
     probe.send(get("m")).await;
     eventually(|| health(&running, 0) == "slow-start").await;
-    let mut second = Peer::connect(running.address).await;
-    second.send(get("m")).await;
-    eventually(|| running.jobs() == 3).await;
-    assert_eq!(call(running.address, get("m")).await.error_code(), "no_capacity", "the stream, and two at a time");
-    drop((streams, probe, second));
+    assert_eq!(running.jobs(), 2, "the stream, and the probe beside it");
+    drop((streams, probe));
     running.settled().await;
     running.stop().await;
 }
@@ -233,6 +319,7 @@ async fn checks_take_a_server_down_and_bring_it_back() {
         Plan::new(&[("m", &[0, 1])]).server("ill", 9.0, None, ill.address).server("well", 1.0, None, well.address);
     let plan = plan.settings(|settings| {
         settings.health.checks = Some(Checks { interval_s: 0.05, ..Checks::of("/health") });
+        settings.health.slow_start_s = 1e6;
     });
     let running = plan.serve("jfsq", 1).await;
     eventually(|| health(&running, 0) == "down").await;
@@ -390,14 +477,134 @@ async fn a_server_that_lost_a_model_loses_that_job_type_only_and_is_asked_again_
 }
 
 #[tokio::test]
-async fn the_only_server_that_had_a_model_says_so_itself_and_then_there_is_none() {
-    let lost = forgetful(Arc::default(), not_found(NO_MODEL)).await;
-    let running = Plan::new(&[("a", &[0]), ("b", &[0])]).server("s", 1.0, None, lost.address).serve("jfsq", 1).await;
-    let answer = call(running.address, get("a")).await;
-    assert_eq!((answer.status(), answer.text().as_str()), (404, NO_MODEL), "its own answer, whole");
-    let refused = call(running.address, get("a")).await;
-    assert_eq!((refused.error_code().as_str(), refused.header("retry-after")), ("no_server_up", Some("30")));
-    assert_eq!(call(running.address, get("b")).await.status(), 200);
+async fn what_no_server_has_is_not_lost_they_say_so_themselves_until_one_has_it() {
+    let has: [Arc<std::sync::atomic::AtomicBool>; 3] = Default::default();
+    let mut backends = Vec::new();
+    for has in &has {
+        backends.push(forgetful(Arc::clone(has), not_found(NO_MODEL)).await);
+    }
+    for servers in [&[0][..], &[0, 1, 2]] {
+        let mut plan = Plan::new(&[("a", servers), ("b", servers)]);
+        for (number, &rate) in [9.0, 3.0, 1.0].iter().enumerate().take(servers.len()) {
+            plan = plan.server(&format!("s{number}"), rate, None, backends[number].address);
+        }
+        let plan = plan.settings(|settings| settings.retry.attempts = 9);
+        let running = plan.serve("jfsq", 1).await;
+        for _ in 0..3 {
+            let answer = call(running.address, get("a")).await;
+            assert_eq!((answer.status(), answer.text().as_str()), (404, NO_MODEL), "their own answer, whole");
+            assert!(running.gateway.status().servers.iter().all(|server| server.lost.is_empty()));
+            assert_eq!(call(running.address, get("b")).await.status(), 200);
+        }
+        has.iter().for_each(|has| has.store(true, SeqCst));
+        assert_eq!(call(running.address, get("a")).await.header("x-served-by"), Some("s0"), "at once");
+        has[0].store(false, SeqCst);
+        if servers.len() > 1 {
+            running.settled().await;
+            assert_eq!(call(running.address, get("a")).await.header("x-served-by"), Some("s1"), "now it is s0's loss");
+            assert_eq!(running.gateway.status().servers[0].lost, ["a"]);
+        }
+        has.iter().for_each(|has| has.store(false, SeqCst));
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_clients_typo_takes_no_server_off_a_job_type() {
+    const TYPO: &str = r#"{"error":{"message":"The model `typo` does not exist.","type":"NotFoundError","code":404}}"#;
+    let says = not_found(TYPO);
+    let server = || {
+        Backend::scripted({
+            let says = says.clone();
+            move |mut peer, head| {
+                let says = says.clone();
+                async move {
+                    let path = head.first.clone();
+                    let message = peer.body(head, false).await.ok()?;
+                    let is_typo = path.contains("typo") || message.text().contains("typo");
+                    peer.try_send(if is_typo { says.as_str() } else { OK }).await.ok()?;
+                    Some(peer)
+                }
+            }
+        })
+    };
+    let (a, b) = (server().await, server().await);
+    let plan = Plan::new(&[("m", &[0, 1])]).server("a", 9.0, None, a.address).server("b", 1.0, None, b.address);
+    let running = plan.serve("jfsq", 1).await;
+    let body = r#"{"model":"typo"}"#;
+    let length = body.len();
+    let requests = [
+        format!("POST /v1/chat HTTP/1.1\r\nhost: h\r\nx-job-type: m\r\ncontent-length: {length}\r\n\r\n{body}"),
+        "GET /v1/models/typo HTTP/1.1\r\nhost: h\r\nx-job-type: m\r\n\r\n".to_owned(),
+    ];
+    for request in requests.iter().cycle().take(6) {
+        let answer = call(running.address, request).await;
+        assert_eq!((answer.status(), answer.text().as_str()), (404, TYPO));
+    }
+    assert_eq!((a.requests(), b.requests()), (6, 0), "nor is it sent around");
+    assert!(running.gateway.status().servers.iter().all(|server| server.lost.is_empty()));
+    let honest = call(running.address, post(r#"{"model":"m"}"#)).await;
+    assert_eq!((honest.status(), honest.header("x-served-by")), (200, Some("a")));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn up_and_a_server_that_is_put_anew_begin_with_all_models() {
+    let has = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (lost, good) = (forgetful(Arc::clone(&has), not_found(NO_MODEL)).await, Backend::replying(OK).await);
+    let plan = Plan::new(&[("a", &[0, 1]), ("b", &[0, 1])]).server("lost", 9.0, None, lost.address).server(
+        "good",
+        1.0,
+        None,
+        good.address,
+    );
+    let running = plan.serve("jfsq", 1).await;
+    let lost_now = || running.gateway.status().servers.iter().map(|server| server.lost.len()).sum::<usize>();
+    let gauge = "shortline_lost_models{server=\"lost\"}";
+    let lose = async || {
+        assert_eq!(call(running.address, get("a")).await.header("x-served-by"), Some("good"));
+        assert_eq!((lost_now(), running.metric(gauge).await), (1, 1));
+    };
+    lose().await;
+    for word in ["drain", "down"] {
+        order(&running, "POST", &format!("/servers/lost/{word}")).await;
+        assert_eq!(lost_now(), 1);
+    }
+    order(&running, "POST", "/servers/lost/up").await;
+    assert_eq!((lost_now(), running.metric(gauge).await), (0, 0));
+    lose().await;
+    assert_eq!(order(&running, "DELETE", "/servers/lost").await.status(), 200);
+    let body = format!(r#"{{"type":"type of lost","address":"{}","serves":["*"]}}"#, lost.address);
+    let put = format!("PUT /servers/lost HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    assert_eq!(call(running.admin, put).await.status(), 200);
+    assert_eq!(lost_now(), 0);
+    lose().await;
+    order(&running, "POST", "/servers/lost/up").await;
+    has.store(true, SeqCst);
+    assert_eq!(call(running.address, get("a")).await.header("x-served-by"), Some("lost"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_at_another_address_begins_anew() {
+    let (ill, well) = (Backend::replying(BUSY).await, Backend::replying(OK).await);
+    let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, ill.address).settings(no_retries);
+    let running = plan.settings(|settings| settings.health.open_s = 60.0).serve("jfsq", 1).await;
+    for _ in 0..5 {
+        assert_eq!(call(running.address, get("m")).await.status(), 503);
+    }
+    let put = |address: std::net::SocketAddr| PutServer {
+        name: "s".into(),
+        server_type: "type of s".into(),
+        address: address.to_string().parse().unwrap(),
+        serves: vec!["m".into()],
+        buffer: None,
+    };
+    running.gateway.put_server(put(ill.address)).unwrap();
+    assert_eq!(health(&running, 0), "tripped");
+    running.gateway.put_server(put(well.address)).unwrap();
+    assert_eq!(health(&running, 0), "up");
+    assert_eq!(call(running.address, get("m")).await.status(), 200);
     running.stop().await;
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use shortline_core::fleet::settings::{LineSettings, Overflow};
+use shortline_gateway::PutServer;
 
 use crate::support::{Backend, Holding, OK, Peer, Plan, Running, call, eventually, get};
 
@@ -205,6 +206,45 @@ async fn what_fails_at_a_server_is_not_held_and_what_comes_after_it_has_tripped_
     drop(held);
     running.settled().await;
     running.stop().await;
+}
+
+/// Whether newcomer or in line before, everybody waits for `hold_s` when there is no server left, or not at all.
+#[tokio::test]
+async fn requests_in_line_wait_no_longer_for_a_server_that_is_gone_than_newcomers() {
+    let down = |running: &Running| assert!(running.gateway.set_up("s", false));
+    // As an exchange of the fleet that takes the last edge away.
+    let takes_nothing = |running: &Running| {
+        let server = PutServer {
+            name: "s".into(),
+            server_type: "type of s".into(),
+            address: "127.0.0.1:1".parse().unwrap(),
+            serves: Vec::new(),
+            buffer: Some(1),
+        };
+        running.gateway.put_server(server).unwrap();
+    };
+    for goes in [&down as &dyn Fn(&Running), &takes_nothing] {
+        for hold_s in [None, Some(0.3)] {
+            let (running, holding) = line_with_hold(None, Some(19.0), hold_s).await;
+            let mut first = ask(&running, "m", 1).await;
+            let mut second = ask(&running, "m", 2).await;
+            let began = Instant::now();
+            goes(&running);
+            let (old, new) = tokio::join!(second.answer(), call(running.address, get("m")));
+            for refused in [old, new] {
+                assert_eq!((refused.status(), refused.error_code().as_str()), (503, "no_server_up"), "{hold_s:?}");
+            }
+            let took = began.elapsed();
+            assert!(
+                took >= Duration::from_secs_f64(hold_s.unwrap_or(0.0)) && took < Duration::from_secs(10),
+                "{took:?}"
+            );
+            holding.answer_one();
+            assert_eq!(first.answer().await.text(), "ok", "what was at the server is not touched");
+            drop(first);
+            running.stop().await;
+        }
+    }
 }
 
 /// The server comes back within `hold_s`, but has a single place.

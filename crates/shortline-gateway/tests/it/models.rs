@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shortline_core::fleet::settings::{Route, RouteMatch};
 
-use crate::support::{Backend, Message, Plan, Running, call, get};
+use crate::support::{Backend, Message, OK, Plan, Running, call, get};
 
 fn plan(backend: &Backend) -> Plan {
     Plan::new(&[("a", &[0, 1]), ("org/b", &[1]), ("nowhere", &[])]).server("x", 1.0, None, backend.address).server(
@@ -43,23 +43,22 @@ async fn the_models_are_the_job_types_with_a_server_up() {
 }
 
 #[tokio::test]
-async fn a_model_that_all_its_servers_have_lost_is_no_model_until_one_is_asked_again() {
-    const NO_MODEL: &str = r#"{"error":{"code":"model_not_found","message":"there is no such model"}}"#;
-    let forgetful = async || {
-        let answer = format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n{NO_MODEL}", NO_MODEL.len());
-        Backend::replying(answer).await
-    };
-    let (x, y) = (forgetful().await, forgetful().await);
+async fn a_model_is_none_while_one_server_has_lost_it_and_the_others_are_down() {
+    const NO_MODEL: &str = r#"{"error":{"code":"model_not_found","message":"The model `a` does not exist"}}"#;
+    let answer = format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n{NO_MODEL}", NO_MODEL.len());
+    let (x, y) = (Backend::replying(answer).await, Backend::replying(OK).await);
     let plan =
-        Plan::new(&[("a", &[0, 1]), ("b", &[1])]).server("x", 1.0, None, x.address).server("y", 1.0, None, y.address);
+        Plan::new(&[("a", &[0, 1]), ("b", &[0])]).server("x", 2.0, None, x.address).server("y", 1.0, None, y.address);
     let running = plan.settings(|settings| settings.health.model_lost_s = 3.0).serve("jfsq", 1).await;
     assert_eq!(ids(&ask(&running, "/v1/models").await), ["a", "b"]);
-    assert_eq!(call(running.address, get("a")).await.status(), 404);
+    assert_eq!(call(running.address, get("a")).await.status(), 200);
     assert_eq!((x.requests(), y.requests()), (1, 1), "both were asked");
-    assert_eq!(ids(&ask(&running, "/v1/models").await), ["b"], "both are up, and neither has it");
+    assert_eq!(ids(&ask(&running, "/v1/models").await), ["a", "b"], "the other has it");
+    running.gateway.set_up("y", false);
+    assert_eq!(ids(&ask(&running, "/v1/models").await), ["b"], "the one that is up has not");
     assert_eq!(ask(&running, "/v1/models/a").await.error_code(), "model_not_found");
-    crate::support::eventually(|| running.gateway.status().servers.iter().any(|server| server.lost.is_empty())).await;
-    assert_eq!(ids(&ask(&running, "/v1/models").await), ["a", "b"]);
+    crate::support::eventually(|| running.gateway.status().servers.iter().all(|server| server.lost.is_empty())).await;
+    assert_eq!(ids(&ask(&running, "/v1/models").await), ["a", "b"], "it is asked again");
     running.stop().await;
 }
 

@@ -4,9 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use shortline_core::fleet::settings::{Retry, Settings};
+use shortline_core::fleet::settings::{Overflow, Retry, Settings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{Backend, Holding, Message, OK, Peer, Plan, Running, call, get, post};
+use crate::support::{Backend, Holding, Message, OK, Peer, Plan, Running, call, eventually, get, post};
 
 const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy";
 const BUSY_FOR_1_S: &str = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 4\r\n\r\nbusy";
@@ -240,6 +241,135 @@ async fn the_time_for_the_first_byte_counts_from_the_first_attempt() {
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(1190) && took < Duration::from_millis(1900), "{took:?}, not 0.8 s and 1.2 s");
     assert_eq!((retries(&running, "status").await, running.jobs()), (1, 0));
+    running.trigger.end();
+    running.ended().await;
+}
+
+#[tokio::test]
+async fn a_request_that_could_not_be_sent_waits_for_room_at_another_server_and_none_fails() {
+    for policy in ["jfsq", "central"] {
+        let second = Holding::start().await;
+        let plan = Plan::new(&[("m", &[0, 1])])
+            .server("first", 9.0, Some(1), nowhere().await)
+            .server("second", 1.0, Some(1), second.backend.address)
+            .settings(|settings| {
+                settings.overflow = Overflow::Wait;
+                settings.health.open_s = 0.05;
+            });
+        let running = plan.serve(policy, 1).await;
+        let mut peers = Vec::new();
+        for n in 1..=20 {
+            let mut peer = Peer::connect(running.address).await;
+            peer.send(post_m("x")).await;
+            eventually(|| running.jobs() >= n).await;
+            peers.push(peer);
+        }
+        eventually(|| running.gateway.status().waiting_total == 19).await;
+        (0..20).for_each(|_| second.answer_one());
+        for peer in &mut peers {
+            assert_eq!(seen(&peer.answer().await), (200, Some("second")), "{policy}");
+        }
+        running.settled().await;
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn where_there_is_no_line_a_request_that_could_not_be_sent_is_refused_for_want_of_room() {
+    let second = Holding::start().await;
+    let plan = Plan::new(&[("m", &[0, 1])]).server("first", 9.0, Some(1), nowhere().await).server(
+        "second",
+        1.0,
+        Some(1),
+        second.backend.address,
+    );
+    let running = plan.serve("jfsq", 1).await;
+    let mut holds = Peer::connect(running.address).await;
+    holds.send(get("m")).await;
+    second.received(1).await;
+    let answer = call(running.address, post_m("x")).await;
+    assert_eq!((answer.status(), answer.error_code().as_str()), (503, "no_capacity"));
+    second.answer_one();
+    assert_eq!(holds.answer().await.status(), 200);
+    running.settled().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_whose_only_server_cannot_be_reached_is_held_until_it_can() {
+    let address = nowhere().await;
+    let plan = Plan::new(&[("m", &[0])]).server("s", 1.0, None, address).settings(|settings| {
+        settings.overflow = Overflow::Wait;
+        settings.lines.hold_s = Some(15.0);
+        settings.health.open_s = 0.2;
+    });
+    let running = plan.serve("jfsq", 1).await;
+    let mut peer = Peer::connect(running.address).await;
+    peer.send(post_m("x")).await;
+    eventually(|| running.gateway.status().waiting_total == 1).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+    let serves = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _read = stream.read(&mut [0; 4096]).await.unwrap();
+        stream.write_all(OK.as_bytes()).await.unwrap();
+    });
+    assert_eq!(seen(&peer.answer().await), (200, Some("s")));
+    serves.await.unwrap();
+    running.settled().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_server_refuses_before_it_has_the_body_is_sent_again_whole() {
+    for size in [50_000, 200_000] {
+        let first = Backend::scripted(|mut peer, _| async move {
+            peer.try_send(BUSY_FOR_1_S).await.ok()?;
+            peer.is_open_for(Duration::from_secs(20)).await;
+            None
+        })
+        .await;
+        let echo = Backend::echo().await;
+        let running = two(first.address, echo.address, |_| {}).serve("jfsq", 1).await;
+        for _ in 0..5 {
+            let before = first.requests();
+            let mut client = Peer::connect(running.address).await;
+            client.send(format!("POST / HTTP/1.1\r\nhost: h\r\nx-job-type: m\r\ncontent-length: {size}\r\n\r\n")).await;
+            client.send(vec![b'x'; size / 2]).await;
+            eventually(|| first.requests() > before).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            client.send(vec![b'x'; size - size / 2]).await;
+            let answer = client.answer().await;
+            assert_eq!(seen(&answer), (200, Some("second")));
+            assert!(answer.text().ends_with(&format!("body of {size} bytes")), "{}", answer.text());
+        }
+        assert_eq!(retries(&running, "refused").await, 5);
+        running.settled().await;
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_gets_what_another_one_left_of_the_time_is_not_blamed() {
+    let first = Backend::scripted(|mut peer, _| async move {
+        tokio::time::sleep(Duration::from_millis(800)).await;
+        peer.try_send(BUSY).await.ok()?;
+        Some(peer)
+    })
+    .await;
+    let second = Holding::start().await;
+    let plan = two(first.address, second.backend.address, |settings| {
+        settings.timeouts.first_byte_s = 1.0;
+        settings.health.trip_after = 1;
+        settings.health.open_s = 60.0;
+    });
+    let running = plan.serve("jfsq", 1).await;
+    assert_eq!(call(running.address, get("m")).await.error_code(), "upstream_timeout");
+    let health = || running.gateway.status().servers.iter().map(|server| server.health).collect::<Vec<_>>();
+    assert_eq!((health(), second.backend.requests()), (vec!["tripped", "up"], 1));
+    // With all of its time it is.
+    assert_eq!(call(running.address, get("m")).await.error_code(), "upstream_timeout");
+    assert_eq!(health(), ["tripped", "tripped"]);
     running.trigger.end();
     running.ended().await;
 }

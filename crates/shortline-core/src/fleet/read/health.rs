@@ -14,10 +14,13 @@ pub(super) fn health(root: &mut Section<'_, '_>) -> Read<Health> {
     let faults = section.faults;
     let checks = checks(&mut section);
     let trip_after = section.integer32("trip_after", 0);
+    let trip_status = section.node("trip_status").map(|node| statuses(faults, "trip_status", node)).transpose();
     let open_s = section.number("open_s", POSITIVE);
     let longest_open_s = section.number("longest_open_s", POSITIVE);
+    let slow_start_s = section.number("slow_start_s", NOT_NEGATIVE);
     let obey_retry_after = section.boolean("obey_retry_after");
-    let model_lost_status = section.node("model_lost_status").map(|node| statuses(faults, node)).transpose();
+    let model_lost_status =
+        section.node("model_lost_status").map(|node| statuses(faults, "model_lost_status", node)).transpose();
     let model_lost_s = section.number("model_lost_s", POSITIVE);
     let longest_place = section.place_of("longest_open_s").or(section.place_of("open_s")).cloned();
     section.finish();
@@ -30,8 +33,10 @@ pub(super) fn health(root: &mut Section<'_, '_>) -> Read<Health> {
     Ok(Health {
         checks: checks?,
         trip_after: value_or(trip_after, default.trip_after)?,
+        trip_status: trip_status?.unwrap_or(default.trip_status),
         open_s,
         longest_open_s,
+        slow_start_s: value_or(slow_start_s, default.slow_start_s)?,
         obey_retry_after: value_or(obey_retry_after, default.obey_retry_after)?,
         model_lost_status: model_lost_status?.unwrap_or(default.model_lost_status),
         model_lost_s: value_or(model_lost_s, default.model_lost_s)?,
@@ -77,9 +82,9 @@ fn request_path<'a>(faults: &Faults<'_>, path: &At<&'a str>) -> Read<&'a str> {
 }
 
 /// A list of statuses of answers.
-fn statuses(faults: &Faults<'_>, node: &Node<'_>) -> Read<Vec<u16>> {
-    let status = |item: &Node<'_>| integer(faults, "model_lost_status", item, 400..=599).map(|status| status as u16);
-    array(faults, "model_lost_status", node)?.iter().map(status).collect::<Vec<_>>().into_iter().collect()
+fn statuses(faults: &Faults<'_>, what: &str, node: &Node<'_>) -> Read<Vec<u16>> {
+    let status = |item: &Node<'_>| integer(faults, what, item, 400..=599).map(|status| status as u16);
+    array(faults, what, node)?.iter().map(status).collect::<Vec<_>>().into_iter().collect()
 }
 
 /// `[retry]`.

@@ -135,7 +135,9 @@ pub(super) fn warn_of_gaps(
         "on no server",
         match overflow {
             Overflow::Reject => "such jobs are refused",
-            Overflow::Wait => "such jobs wait in line until `queue_timeout_s` or `queue_size` refuses them",
+            Overflow::Wait => {
+                "such jobs wait in line until `queue_timeout_s` or `queue_size` refuses them; `serve` refuses them after `hold_s`, or at once"
+            }
         },
     );
     let mut holds_any = vec![false; servers.index.len()];

@@ -266,6 +266,8 @@ interval_s = 1
 healthy_after = 1
 trip_after = 0
 open_s = 90
+slow_start_s = 0
+trip_status = []
 obey_retry_after = false
 model_lost_status = []
 [retry]
@@ -281,6 +283,8 @@ body_limit = "1 MiB"
         trip_after: 0,
         open_s: 90.0,
         longest_open_s: 90.0,
+        slow_start_s: 0.0,
+        trip_status: vec![],
         obey_retry_after: false,
         model_lost_status: vec![],
         ..Health::default()
@@ -291,6 +295,8 @@ body_limit = "1 MiB"
         ("[health]\npath = \"health\"", "`health` is no path of a request"),
         ("[health]\nopen_s = 9\nlongest_open_s = 3", "`longest_open_s` is 3, less than `open_s` = 9"),
         ("[health]\nmodel_lost_status = [200]", "`model_lost_status` is 200"),
+        ("[health]\ntrip_status = [404, 99]", "`trip_status` is 99"),
+        ("[health]\nslow_start_s = -1", "`slow_start_s` is -1"),
         ("[retry]\nattempts = 0", "`attempts` is 0"),
         ("[retry]\nbody_limit = \"much\"", "`much` is no size"),
         ("[retry]\nretries = 3", "unknown key `retries`"),
