@@ -84,6 +84,7 @@ mod server;
 mod shutdown;
 mod stats;
 mod status;
+mod streams;
 #[cfg(test)]
 mod testing;
 #[cfg(feature = "lab")]

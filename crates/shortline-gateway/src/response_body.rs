@@ -149,7 +149,8 @@ impl Streamed {
                     Some(trailers) => self.exchange.trailed_by(trailers),
                     None => self.exchange.passed_on(frame.data_ref().map_or(0, Bytes::len)),
                 }
-                if self.incoming.is_end_stream() {
+                // Behind trailers nothing comes, and who passes them on does not ask.
+                if frame.is_trailers() || self.incoming.is_end_stream() {
                     self.end();
                 }
                 Poll::Ready(Some(Ok(frame)))
