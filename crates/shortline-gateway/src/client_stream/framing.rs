@@ -260,6 +260,12 @@ impl Head {
             }
             _ => return Err(Fault::Malformed("the request line is not `method target HTTP/1.1`")),
         };
+        let path = &target[..memchr(b'?', target).unwrap_or(target.len())];
+        if !all(target, |byte| (byte != b'<') & (byte != b'>')) || memchr(b'`', path).is_some() {
+            return Err(Fault::Malformed(
+                "the request's target has <, > or ` in it, which are written as %3C, %3E, %60",
+            ));
+        }
         if target.len() > LONGEST_TARGET {
             return Err(Fault::TargetTooLong);
         }

@@ -362,7 +362,11 @@ async fn grpc_streams_both_ways_at_once_with_trailers_both_ways() {
     let trailers = answer.frame().await.unwrap().unwrap().into_trailers().unwrap();
     assert_eq!((&trailers["grpc-status"], &trailers["x-sum"]), (&"5".parse().unwrap(), &"6".parse().unwrap()));
     running.settled().await;
-    assert_eq!(running.metric("shortline_requests_total{job_type=\"m\",outcome=\"server_4xx\"}").await, 1, "5: NOT_FOUND");
+    assert_eq!(
+        running.metric("shortline_requests_total{job_type=\"m\",outcome=\"server_4xx\"}").await,
+        1,
+        "5: NOT_FOUND"
+    );
     running.stop().await;
 }
 

@@ -5,6 +5,7 @@
 mod access_log;
 mod admin;
 mod demands;
+mod doubt;
 #[cfg(feature = "lab")]
 mod emulate;
 mod failures;
