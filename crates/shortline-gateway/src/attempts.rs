@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header, request};
 use http_body::Body;
 use hyper::body::Incoming;
 use shortline_core::JobTypeId;
@@ -30,6 +30,7 @@ use crate::headers;
 use crate::health::Report;
 use crate::hints::HintSender;
 use crate::in_flight::{Again, Reason, Waited};
+use crate::kept_body::KeptBody;
 use crate::model_lost;
 use crate::request_body::{Late, Progress, RequestBody};
 use crate::response_body::Sender;
@@ -39,12 +40,31 @@ use crate::upstream::{Lease, Sent};
 /// For so long an answer that may say "no such model" is waited for, before it is passed on as it comes.
 const PEEK_TIME: Duration = Duration::from_secs(1);
 
-/// How often a request is sent to a server that took no notice of it: its kept-alive connections had just closed, or it
-/// goes away. More in a row is a fault.
+/// How often a request is sent to a server whose kept-alive connections had just closed. More in a row is a fault.
 const MOST_STALE: usize = 100;
 
-/// What one server made of a request: an answer, or the refusal to give instead.
-type Attempt = Result<(Response<Incoming>, Sender), Refusal>;
+/// What one server made of a request.
+type Attempt = Result<(Response<Incoming>, Sender), Failure>;
+
+/// Why a server gives no answer.
+#[derive(Debug)]
+enum Failure {
+    /// With the refusal to give instead.
+    Known(Refusal),
+    /// It closed a connection that had been used before, and had not said a byte: a race, not a fault.
+    Dropped,
+    /// It says that it did nothing about the request, and said so twice where that was possible.
+    Unprocessed,
+}
+
+impl Failure {
+    fn refusal(self) -> Refusal {
+        match self {
+            Self::Known(refusal) => refusal,
+            Self::Dropped | Self::Unprocessed => Refusal::UpstreamError,
+        }
+    }
+}
 
 /// A request as the client has sent it, but for its body.
 #[derive(Debug)]
@@ -90,7 +110,7 @@ pub(crate) async fn forward(
     job_type: JobTypeId,
     outgoing: &Outgoing<'_>,
     mut body: RequestBody,
-) -> Attempt {
+) -> Result<(Response<Incoming>, Sender), Refusal> {
     let gateway = Arc::clone(&exchange.gateway);
     let settings = &epoch.fleet.settings().retry;
     gateway.retry_budget.deposit();
@@ -107,13 +127,28 @@ pub(crate) async fn forward(
     loop {
         let Some(server) = exchange.server().cloned() else { return Err(Refusal::UpstreamError) };
         let mut request = Some(outgoing.to(&server, body));
-        let may_switch = outgoing.protocol.is_some();
         // An upload that is still under way has clocks of its own.
         let blames_lateness = has_full_time || request.as_ref().is_some_and(|request| !request.body().has_all());
-        let hints = exchange.hints();
-        let mut attempt = send(&gateway, &epoch.limits, &server, &mut request, hints, deadline, may_switch).await;
+        let sending = Sending {
+            gateway: &gateway,
+            limits: &epoch.limits,
+            server: &server,
+            hints: exchange.hints(),
+            deadline,
+            may_switch: outgoing.protocol.is_some(),
+        };
+        let mut attempt = sending.send(&mut request, false).await;
+        if matches!(attempt, Err(Failure::Dropped))
+            && retry::is_idempotent(method)
+            && let Some(again) = copy_of_body(kept.as_deref(), is_empty)
+        {
+            request = Some(outgoing.to(&server, again));
+            attempt = Box::pin(sending.send(&mut request, true)).await;
+        }
         let (cause, report) = judge(epoch, exchange, &mut attempt, method).await;
-        if let Some(report) = report.filter(|_| blames_lateness || !matches!(attempt, Err(Refusal::UpstreamTimeout))) {
+        if let Some(report) =
+            report.filter(|_| blames_lateness || !matches!(attempt, Err(Failure::Known(Refusal::UpstreamTimeout))))
+        {
             exchange.report(report);
         }
         let again = cause.filter(|cause| may_retry && cause.is_safe_for(method) && Instant::now() < deadline);
@@ -129,7 +164,7 @@ pub(crate) async fn forward(
                     deadline = Instant::now() + epoch.limits.first_byte;
                 }
                 Onward::Refused(refusal) => return Err(refusal),
-                Onward::Nowhere => return attempt,
+                Onward::Nowhere => return attempt.map_err(Failure::refusal),
             }
             if let Ok((answer, sender)) = attempt {
                 Box::pin(let_go(&gateway, answer, sender)).await;
@@ -142,8 +177,13 @@ pub(crate) async fn forward(
             };
             continue;
         }
-        return attempt;
+        return attempt.map_err(Failure::refusal);
     }
+}
+
+/// The body once more, if all of it has passed and was kept.
+fn copy_of_body(kept: Option<&KeptBody>, is_empty: bool) -> Option<RequestBody> {
+    if is_empty { Some(RequestBody::of([])) } else { Some(RequestBody::of(kept?.again()?)) }
 }
 
 /// How it goes on with a request that may go to another server.
@@ -218,10 +258,12 @@ async fn judge(
 ) -> (Option<Cause>, Option<Report>) {
     let (answer, sender) = match attempt {
         Ok((answer, sender)) => (answer, sender),
-        Err(Refusal::UpstreamConnect) => return (Some(Cause::Connect), Some(Report::Failed)),
-        Err(Refusal::UpstreamError) => return (Some(Cause::Reset), Some(Report::Failed)),
-        Err(Refusal::UpstreamTimeout) => return (None, Some(Report::Failed)),
-        Err(..) => return (None, None),
+        Err(Failure::Dropped) => return (Some(Cause::Reset), None),
+        Err(Failure::Unprocessed) => return (Some(Cause::Refused), Some(Report::Failed)),
+        Err(Failure::Known(Refusal::UpstreamConnect)) => return (Some(Cause::Connect), Some(Report::Failed)),
+        Err(Failure::Known(Refusal::UpstreamError)) => return (Some(Cause::Reset), Some(Report::Failed)),
+        Err(Failure::Known(Refusal::UpstreamTimeout)) => return (None, Some(Report::Failed)),
+        Err(Failure::Known(_)) => return (None, None),
     };
     let health = &epoch.fleet.settings().health;
     if health.model_lost_status.contains(&answer.status().as_u16())
@@ -230,6 +272,12 @@ async fn judge(
     {
         let cause = exchange.lose_model().then_some(Cause::ModelLost);
         return (cause, Some(Report::BeganWell));
+    }
+    if exchange.is_grpc()
+        && answer.status() == StatusCode::OK
+        && let Some(code) = grpc::status(answer.headers())
+    {
+        return judge_grpc(code, answer.headers(), health.obey_retry_after);
     }
     let pause = match answer.status().as_u16() {
         429 | 503 if health.obey_retry_after => retry::pause(answer.headers(), SystemTime::now()),
@@ -242,13 +290,26 @@ async fn judge(
             (matches!(status, 502..=504) || exchange.has_other_server()).then_some(Report::Failed)
         }
         (None, 429) => None,
-        (None, _) if exchange.is_grpc() && grpc::says_unavailable(answer.headers()) => Some(Report::Failed),
         (None, _) => Some(Report::BeganWell),
     };
     if !matches!(report, Some(Report::BeganWell)) {
         exchange.says_nothing();
     }
     (Cause::of(answer.status(), answer.headers()), report)
+}
+
+/// The same of an answer that is nothing but this gRPC status: as of its like among HTTP's, 503 and 429.
+fn judge_grpc(code: u16, headers: &HeaderMap, obey_pushback: bool) -> (Option<Cause>, Option<Report>) {
+    let pushback = grpc::pushback(headers);
+    let pause =
+        pushback.filter(|pause| obey_pushback && !pause.is_zero()).map(retry::at_most_longest).map(Report::Pause);
+    match (code, pushback) {
+        (grpc::UNAVAILABLE, None) => (Some(Cause::Status), Some(Report::Failed)),
+        (grpc::UNAVAILABLE, Some(_)) => (Some(Cause::Refused), pause.or(Some(Report::Failed))),
+        (grpc::RESOURCE_EXHAUSTED, Some(_)) => (Some(Cause::Refused), pause),
+        (grpc::RESOURCE_EXHAUSTED, None) => (None, None),
+        _ => (None, Some(Report::BeganWell)),
+    }
 }
 
 /// Whether the server says that it does not have the model. What is read for that is kept for the client.
@@ -281,41 +342,54 @@ async fn let_go(gateway: &Gateway, mut answer: Response<Incoming>, mut sender: S
     }
 }
 
-/// Sends the request to this server and waits for the head of its answer. The request is put back if it may be sent as it
-/// is to another one.
-async fn send(
-    gateway: &Gateway,
-    limits: &Limits,
-    server: &Server,
-    request: &mut Option<Request<RequestBody>>,
-    hints: Option<&HintSender>,
+/// How a request is sent to one server.
+struct Sending<'a> {
+    gateway: &'a Gateway,
+    limits: &'a Limits,
+    server: &'a Server,
+    hints: Option<&'a HintSender>,
     deadline: Instant,
     may_switch: bool,
-) -> Attempt {
-    let upload = request.as_mut().and_then(|request| request.body_mut().watch());
-    for attempt in 0..MOST_STALE {
-        let mut lease = match gateway.lease(server, limits, attempt > 0).await {
-            Ok(lease) => lease,
-            Err(refusal) => return Err(refusal),
-        };
-        if may_switch && lease.is_shared() {
-            return Err(Refusal::Unsupported("a switch of protocols with a server over HTTP/2"));
-        }
-        return Err(match in_time(&mut lease, request, hints, upload.as_deref(), limits, deadline).await {
-            Ok(Sent::Answer(answer))
-                if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !may_switch
-                    || !headers::is_plainly_framed(answer.headers()) =>
-            {
-                Refusal::UpstreamError
+}
+
+impl Sending<'_> {
+    /// Sends the request and waits for the head of the answer; on a connection that is new if it has to be `fresh`. The
+    /// request is put back if it may be sent as it is to another server.
+    async fn send(&self, request: &mut Option<Request<RequestBody>>, fresh: bool) -> Attempt {
+        let Self { gateway, limits, server, hints, deadline, may_switch } = *self;
+        let upload = request.as_mut().and_then(|request| request.body_mut().watch());
+        let mut unprocessed = false;
+        for attempt in 0..MOST_STALE {
+            let lease = match fresh {
+                true => gateway.new_lease(server, limits.connect).await,
+                false => gateway.lease(server, limits, attempt > 0).await,
+            };
+            let mut lease = lease.map_err(Failure::Known)?;
+            if may_switch && lease.is_shared() {
+                return Err(Failure::Known(Refusal::Unsupported("a switch of protocols with a server over HTTP/2")));
             }
-            Ok(Sent::Answer(answer)) => return Ok((answer, Sender::new(lease, upload))),
-            Ok(Sent::Stale) => continue,
-            Ok(Sent::Failed) if upload.is_some_and(|upload| upload.is_broken()) => Refusal::BadRequest,
-            Ok(Sent::Failed) => Refusal::UpstreamError,
-            Err(refusal) => refusal,
-        });
+            let sent = in_time(&mut lease, request, hints, upload.as_deref(), limits, deadline).await;
+            return Err(match sent.map_err(Failure::Known)? {
+                Sent::Answer(answer)
+                    if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !may_switch
+                        || !headers::is_plainly_framed(answer.headers()) =>
+                {
+                    Failure::Known(Refusal::UpstreamError)
+                }
+                Sent::Answer(answer) => return Ok((answer, Sender::new(lease, upload))),
+                Sent::Stale => continue,
+                // Once more: its connection may have been going away.
+                Sent::Unprocessed if request.is_some() && !std::mem::replace(&mut unprocessed, true) => continue,
+                Sent::Unprocessed => Failure::Unprocessed,
+                Sent::Dropped | Sent::Failed if upload.as_ref().is_some_and(|upload| upload.is_broken()) => {
+                    Failure::Known(Refusal::BadRequest)
+                }
+                Sent::Dropped => Failure::Dropped,
+                Sent::Failed => Failure::Known(Refusal::UpstreamError),
+            });
+        }
+        Err(Failure::Known(Refusal::UpstreamError))
     }
-    Err(Refusal::UpstreamError)
 }
 
 /// Waits for the answer's head until the deadline, and while a body is under way as long as it moves.

@@ -85,6 +85,6 @@ async fn is_well(gateway: &Gateway, server: &Server, checks: &Checks) -> Result<
     request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static("shortline-check"));
     match lease.send(&mut Some(request), None, None).await {
         Some(Sent::Answer(answer)) => Ok((200..400).contains(&answer.status().as_u16())),
-        Some(Sent::Stale | Sent::Failed) | None => Err(Refusal::UpstreamError),
+        Some(Sent::Stale | Sent::Dropped | Sent::Unprocessed | Sent::Failed) | None => Err(Refusal::UpstreamError),
     }
 }

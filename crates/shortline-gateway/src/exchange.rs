@@ -40,6 +40,8 @@ pub(crate) struct Exchange {
     status: Option<StatusCode>,
     /// Whether the client speaks gRPC.
     grpc: bool,
+    /// What the answer says in gRPC.
+    grpc_status: Option<u16>,
     /// Where interim answers go, if the client takes them.
     hints: Option<HintSender>,
     bytes: u64,
@@ -71,6 +73,7 @@ impl Exchange {
             place: None,
             status: None,
             grpc: grpc::is_spoken(head),
+            grpc_status: None,
             hints: None,
             bytes: 0,
             received: None,
@@ -189,8 +192,16 @@ impl Exchange {
 
     /// The answer ends with these trailers.
     pub(crate) fn trailed_by(&mut self, trailers: &HeaderMap) {
-        if self.grpc && grpc::says_unavailable(trailers) {
+        self.said(trailers);
+        if self.grpc_status == Some(grpc::UNAVAILABLE) {
             self.report(Report::Failed);
+        }
+    }
+
+    /// The answer's head, or its trailers, say this; its server's breaker knows already what the head says.
+    pub(crate) fn said(&mut self, headers: &HeaderMap) {
+        if self.grpc {
+            self.grpc_status = grpc::status(headers).or(self.grpc_status);
         }
     }
 
@@ -239,7 +250,9 @@ impl Exchange {
 
     /// The whole answer of the server was passed on.
     pub(crate) fn complete(&mut self) {
-        if !self.failed && self.status.is_none_or(|status| status.as_u16() != 429) {
+        let is_refused = self.status.is_some_and(|status| status.as_u16() == 429)
+            || matches!(self.grpc_status, Some(grpc::UNAVAILABLE | grpc::RESOURCE_EXHAUSTED));
+        if !self.failed && !is_refused {
             self.report(Report::EndedWell);
         }
         let is_success = self.status.is_some_and(|status| status.is_success());
@@ -251,7 +264,11 @@ impl Exchange {
             place.took(|| self.arrived.elapsed());
         }
         self.leave_server();
-        self.outcome = self.status.map_or(Outcome::Ok, |status| Outcome::of_status(status.as_u16()));
+        self.outcome = match (self.status, self.grpc_status) {
+            (Some(status), Some(code)) if status.is_success() => grpc::outcome(code),
+            (Some(status), _) => Outcome::of_status(status.as_u16()),
+            (None, _) => Outcome::Ok,
+        };
     }
 }
 

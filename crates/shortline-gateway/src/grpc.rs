@@ -6,11 +6,15 @@
 //! `retry-after` is to others.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header, request};
 
+use crate::outcome::Outcome;
+
 const STATUS: &str = "grpc-status";
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// The status codes used here, by the names of their specification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,9 +45,33 @@ pub(crate) fn code(status: StatusCode) -> Code {
     }
 }
 
-/// Whether a server's answer, by its trailers or by a head that stands for them, says `UNAVAILABLE`: what 503 is to others.
-pub(crate) fn says_unavailable(headers: &HeaderMap) -> bool {
-    headers.get(STATUS).is_some_and(|status| status.as_bytes() == b"14")
+/// What 503 is to others.
+pub(crate) const UNAVAILABLE: u16 = Code::Unavailable as u16;
+/// What 429 is to others.
+pub(crate) const RESOURCE_EXHAUSTED: u16 = 8;
+
+/// The status code of a server's answer, by its trailers or by a head that stands for them. One that is no number is
+/// `UNKNOWN` (2).
+pub(crate) fn status(headers: &HeaderMap) -> Option<u16> {
+    let status = headers.get(STATUS)?;
+    Some(status.to_str().ok().and_then(|status| status.trim().parse().ok()).unwrap_or(2))
+}
+
+/// After how long the server wants to be asked again; `None`: it does not say, or not at all.
+pub(crate) fn pushback(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(PUSHBACK)?.to_str().ok()?.trim().parse().ok().map(Duration::from_millis)
+}
+
+/// How an answer with this status code counts: as that of its like among HTTP's.
+pub(crate) fn outcome(code: u16) -> Outcome {
+    match code {
+        0 => Outcome::Ok,
+        // CANCELLED, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, RESOURCE_EXHAUSTED,
+        // FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE, UNAUTHENTICATED
+        1 | 3 | 5..=11 | 16 => Outcome::Server4xx,
+        // UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS, and what nobody knows
+        _ => Outcome::Server5xx,
+    }
 }
 
 /// The answer.
@@ -54,7 +82,7 @@ pub(crate) fn answer(code: Code, message: &str, retry_after_s: Option<u64>) -> R
     headers.insert(STATUS, HeaderValue::from(u16::from(code as u8)));
     headers.insert("grpc-message", percent_encoded(message));
     if let Some(seconds) = retry_after_s {
-        headers.insert("grpc-retry-pushback-ms", HeaderValue::from(seconds.saturating_mul(1000)));
+        headers.insert(PUSHBACK, HeaderValue::from(seconds.saturating_mul(1000)));
     }
     response
 }
@@ -86,14 +114,15 @@ mod tests {
     }
 
     #[test]
-    fn unavailable_is_14_and_nothing_else() {
-        let says = |status: &'static str| {
-            says_unavailable(&HeaderMap::from_iter([(
-                http::HeaderName::from_static(STATUS),
-                HeaderValue::from_static(status),
-            )]))
+    fn a_status_is_a_number_and_counts_as_its_like_among_https() {
+        let of = |name: &'static str, value: &'static str| {
+            HeaderMap::from_iter([(http::HeaderName::from_static(name), HeaderValue::from_static(value))])
         };
-        assert!(says("14") && !says("0") && !says("4") && !says("141") && !says_unavailable(&HeaderMap::new()));
+        assert_eq!(["0", "14", "x"].map(|value| status(&of(STATUS, value))), [Some(0), Some(14), Some(2)]);
+        assert_eq!(status(&HeaderMap::new()), None);
+        assert_eq!(pushback(&of(PUSHBACK, "1500")), Some(Duration::from_millis(1500)));
+        assert_eq!([pushback(&of(PUSHBACK, "-1")), pushback(&HeaderMap::new())], [None; 2]);
+        assert_eq!([0, 8, 13].map(outcome), [Outcome::Ok, Outcome::Server4xx, Outcome::Server5xx]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use http::header::{
     UPGRADE, VIA,
 };
 use http::uri::Authority;
-use http::{Version, request};
+use http::{Method, Version, request};
 use rand::{Rng, SeedableRng};
 use shortline_core::random::Generator;
 
@@ -51,7 +51,21 @@ pub(crate) fn check(head: &request::Parts, most_lines: usize) -> Result<(), Refu
     if head.headers.len() > most_lines {
         return Err(Refusal::HeadTooLarge);
     }
-    if let (Some(authority), Some(host)) = (head.uri.authority(), head.headers.get(HOST))
+    let uri = &head.uri;
+    if uri.scheme().is_none() && uri.authority().is_some() && head.method != Method::CONNECT {
+        return Err(Refusal::Malformed("the request's target is a host without a scheme; begin it with / or http://"));
+    }
+    if uri.path() == "*" && head.method != Method::OPTIONS {
+        return Err(Refusal::Malformed("the request's target * is for OPTIONS only"));
+    }
+    let hosts = head.headers.get(HOST).map(HeaderValue::as_bytes);
+    if ![hosts, uri.authority().map(|a| a.as_str().as_bytes())].into_iter().flatten().all(is_host) {
+        return Err(Refusal::Malformed("the request's host is not a name or address with or without a port"));
+    }
+    if head.headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+        return Err(Refusal::Malformed("`content-length` is there more than once"));
+    }
+    if let (Some(authority), Some(host)) = (uri.authority(), head.headers.get(HOST))
         && !authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes())
     {
         return Err(Refusal::Malformed("the header host differs from the host of the request's target; leave one out"));
@@ -62,6 +76,27 @@ pub(crate) fn check(head: &request::Parts, most_lines: usize) -> Result<(), Refu
         0 | 1 => Err(Refusal::Unsupported(OTHER_CODINGS)),
         _ => Err(Refusal::Malformed("the request has the header host more than once; send one")),
     }
+}
+
+/// Whether it is `host` or `host:port` (RFC 9110, 7.2), without user, list or path. An empty one is (RFC 9112, 3.2).
+fn is_host(text: &[u8]) -> bool {
+    let (name, port) = match text.iter().rposition(|&byte| byte == b']') {
+        Some(end) if text[0] == b'[' => {
+            let address = &text[1..end];
+            (address.iter().all(|&byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.')), &text[end + 1..])
+        }
+        Some(_) => return false,
+        None => {
+            let end = memchr::memchr(b':', text).unwrap_or(text.len());
+            (text[..end].iter().copied().all(is_of_name), &text[end..])
+        }
+    };
+    name && (port.is_empty() || port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit))
+}
+
+/// Whether a byte may be in a name (`reg-name` in RFC 3986, 3.2.2; less the comma, which some take for a list).
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=".contains(&byte)
 }
 
 /// Whether a body comes as it is, by its length or chunked: the gateway undoes no other transfer coding.
@@ -288,6 +323,18 @@ mod tests {
             names,
             ["host", "traceparent", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-kept"]
         );
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
+        for good in ["", "a", "a_b.example:80", "a:", "127.0.0.1:1", "[::1]", "[::ffff:1.2.3.4]:80", "xn--a%20"] {
+            assert!(is_host(good.as_bytes()), "{good:?}");
+        }
+        for bad in
+            ["a b", "a/b", "u:p@h", "u@h", "[::1", "::1]", "h,h2", "a:b", "a:1:2", "[::1]x", "[g]", "\u{e9}", "a?b"]
+        {
+            assert!(!is_host(bad.as_bytes()), "{bad:?}");
+        }
     }
 
     #[test]

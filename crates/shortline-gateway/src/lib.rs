@@ -86,6 +86,7 @@ mod service_times;
 mod shutdown;
 mod stats;
 mod status;
+mod streams;
 #[cfg(test)]
 mod testing;
 #[cfg(feature = "lab")]

@@ -10,6 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use http::{Method, StatusCode};
+use tokio::time::Instant;
 
 use crate::client_stream::framing::{Fault, REPLACED_METHOD};
 use crate::errors::{OTHER_CODINGS, Refusal};
@@ -23,6 +24,8 @@ const ENOUGH: usize = 16 << 10;
 #[derive(Default, Debug)]
 pub(crate) struct Link {
     fault: OnceLock<Fault>,
+    /// When the connection turned out to be one of HTTP/2.
+    http2: OnceLock<Instant>,
     asked: AtomicU8,
     /// Interim answers.
     pub(crate) hints: Hints,
@@ -42,6 +45,16 @@ impl Link {
     /// The stream is faulty from here on; a request stands for the first faulty one.
     pub(crate) fn set_fault(&self, fault: Fault) {
         self.fault.get_or_init(|| fault);
+    }
+
+    /// The connection is one of HTTP/2.
+    pub(crate) fn set_http2(&self) {
+        self.http2.get_or_init(Instant::now);
+    }
+
+    /// Since when it is known to be one of HTTP/2; `None`: it is not.
+    pub(crate) fn http2_since(&self) -> Option<Instant> {
+        self.http2.get().copied()
     }
 
     /// The refusal of the request with this method, if it stands for the faulty one.

@@ -3,7 +3,7 @@
 //! These are the job types that some server takes requests of: all that the fleet's servers hold, less those whose
 //! servers are all down, and less the models that they have lost. No server is asked. `/v1/models/NAME` is one of them.
 //!
-//! A request that names a job type, by its header or by the path of a `[[route]]`, goes to a server as any other, and so
+//! `HEAD` gets the same without the body. A request that names a job type, by its header or by the path of a `[[route]]`, goes to a server as any other, and so
 //! does every other method; `[gateway] models = false` makes all of them go there.
 
 use bytes::Bytes;
@@ -40,7 +40,9 @@ struct Model<'a> {
 /// The answer, if the request asks for models and names no job type.
 pub(crate) fn answer(gateway: &Gateway, epoch: &Epoch, head: &Parts) -> Option<Response<Bytes>> {
     let behind = head.uri.path().strip_prefix(PATH)?;
-    let asks = epoch.fleet.settings().gateway.models && head.method == Method::GET && !epoch.finder.is_named_in(head);
+    let asks = epoch.fleet.settings().gateway.models
+        && [Method::GET, Method::HEAD].contains(&head.method)
+        && !epoch.finder.is_named_in(head);
     if !asks || headers::check(head, epoch.limits.client.head.lines).is_err() {
         return None;
     }

@@ -5,7 +5,8 @@
 //! costs two pieces of at most [`PIECE`](crate::upstream::PIECE), one to be written and one that the connection to
 //! the server holds ready, and what the system holds for it ([`UNSENT`](crate::client_stream::UNSENT)).
 //!
-//! Over HTTP/2 answers share a connection and have windows of their own: nothing pauses here.
+//! Over HTTP/2 answers share a connection and have windows of their own: nothing pauses here, but whose turn it is is said
+//! to [`streams`](crate::streams).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::link::Link;
+use crate::streams;
 
 /// A body that pauses until its last piece is written.
 #[derive(Debug)]
@@ -26,6 +28,9 @@ pub(crate) struct Paced<B> {
 
 impl<B> Paced<B> {
     pub(crate) fn new(body: B, link: Option<Arc<Link>>) -> Self {
+        if link.is_none() {
+            streams::gave();
+        }
         Self { body, link }
     }
 }
@@ -36,7 +41,14 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B> {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let Self { body, link } = &mut *self;
-        let Some(link) = link else { return Pin::new(body).poll_frame(cx) };
+        let Some(link) = link else {
+            let polled = Pin::new(body).poll_frame(cx);
+            match polled {
+                Poll::Ready(_) => streams::gave(),
+                Poll::Pending => streams::waits(),
+            }
+            return polled;
+        };
         ready!(link.poll_room(cx));
         let frame = ready!(Pin::new(body).poll_frame(cx));
         if let Some(Ok(frame)) = &frame {

@@ -21,7 +21,7 @@ use crate::gateway::Gateway;
 use crate::headers;
 use crate::health::Report;
 use crate::hints::Hints;
-use crate::in_flight::{Reason, Route, Waited};
+use crate::in_flight::{InLine, Reason, Route, Waited};
 use crate::job_type::Named;
 use crate::link::Link;
 use crate::models;
@@ -131,7 +131,7 @@ async fn place(
             Route::Placed(place, reason) => break (place, reason),
             Route::InLine(line) => {
                 exchange.waits();
-                match Box::pin(line.place(&epoch.limits, Instant::now())).await {
+                match Box::pin(in_line(epoch, line, head, body)).await? {
                     Waited::Placed(place) => break (place, Reason::Waited),
                     Waited::TooLong => return Err(Refusal::QueueTimeout),
                     Waited::NoServerUp => return Err(Refusal::NoServerUp),
@@ -149,6 +149,23 @@ async fn place(
     Ok(job_type)
 }
 
+/// Waits in line. Over HTTP/1 the body is read ahead meanwhile, within `[retry] body_limit`, unless the client waits to be
+/// asked for it.
+async fn in_line(
+    epoch: &Epoch,
+    line: InLine,
+    head: &request::Parts,
+    body: &mut RequestBody,
+) -> Result<Waited, Refusal> {
+    let reads = head.version != Version::HTTP_2 && !head.headers.contains_key(header::EXPECT);
+    let limit = epoch.fleet.settings().retry.body_limit;
+    tokio::select! {
+        biased;
+        waited = line.place(&epoch.limits, Instant::now()) => Ok(waited),
+        broken = body.read_ahead(limit), if reads => Err(broken),
+    }
+}
+
 /// The server's answer, for the client.
 fn pass_on(
     epoch: &Epoch,
@@ -159,6 +176,7 @@ fn pass_on(
     let (mut head, incoming) = answer.into_parts();
     head.version = Version::HTTP_11;
     headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
+    exchange.said(&head.headers);
     exchange.answered(head.status);
     match Streamed::begin(exchange, incoming, sender, epoch.limits.idle) {
         Ok(body) => Response::from_parts(head, ResponseBody::Streamed(body)),

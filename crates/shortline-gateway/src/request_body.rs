@@ -117,6 +117,26 @@ impl RequestBody {
         }
     }
 
+    /// Reads on while the request waits for something else, until `limit` bytes are held for the server: only who reads
+    /// meets the end of a stream that does not fit into the system. Ends if the body goes wrong, and not otherwise.
+    pub(crate) async fn read_ahead(&mut self, limit: u64) -> Refusal {
+        let mut held: u64 = self.held.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum();
+        while held < limit {
+            match self.next().await {
+                Some(Ok(frame)) => {
+                    held += frame.data_ref().map_or(0, |data| data.len() as u64);
+                    self.held.push_back(frame);
+                }
+                Some(Err(_)) => return Refusal::BadRequest,
+                None => {
+                    self.rest = None;
+                    break;
+                }
+            }
+        }
+        std::future::pending().await
+    }
+
     async fn next(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
         self.rest.as_mut()?.frame().await
     }

@@ -78,6 +78,9 @@ pub(crate) enum BrokenOff {
     /// The server broke off.
     #[error("the server broke off its answer")]
     Server(#[source] hyper::Error),
+    /// The server reset its answer before the end, without an error.
+    #[error("the server reset its answer before the end")]
+    CutShort,
     /// The server was silent for too long.
     #[error("the server paused its answer for longer than idle_s")]
     Idle,
@@ -149,7 +152,8 @@ impl Streamed {
                     Some(trailers) => self.exchange.trailed_by(trailers),
                     None => self.exchange.passed_on(frame.data_ref().map_or(0, Bytes::len)),
                 }
-                if self.incoming.is_end_stream() {
+                // Behind trailers nothing comes, and who passes them on does not ask.
+                if frame.is_trailers() || self.incoming.is_end_stream() {
                     self.end();
                 }
                 Poll::Ready(Some(Ok(frame)))
@@ -158,12 +162,24 @@ impl Streamed {
                 self.break_off(Outcome::UpstreamAbort);
                 Poll::Ready(Some(Err(BrokenOff::Server(error))))
             }
+            Poll::Ready(None) if self.is_cut_short() => {
+                self.break_off(Outcome::UpstreamAbort);
+                Poll::Ready(Some(Err(BrokenOff::CutShort)))
+            }
             Poll::Ready(None) => {
                 self.end();
                 Poll::Ready(None)
             }
             Poll::Pending => self.poll_alarm(cx),
         }
+    }
+
+    /// Whether the answer ends without its end: over HTTP/2 a reset without an error looks like one. (While the request is
+    /// still being sent a server may reset it behind its whole answer, which looks the same: RFC 9113, 8.1.)
+    fn is_cut_short(&self) -> bool {
+        self.connection.as_ref().is_some_and(Lease::is_shared)
+            && !self.incoming.is_end_stream()
+            && self.upload.as_ref().is_none_or(|upload| upload.is_sent())
     }
 
     fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {

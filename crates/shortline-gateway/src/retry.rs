@@ -5,7 +5,8 @@
 //! | what happened | sent again |
 //! |---|---|
 //! | no connection: the server saw nothing | always; the body is untouched, whatever its size |
-//! | the server says that it did nothing: 429, 503 with `Retry-After`, no such model | any method, if the body is held |
+//! | the server says that it did nothing: 429, 503 with `Retry-After`, no such model, HTTP/2's `REFUSED_STREAM` or GOAWAY (after one more try there), gRPC's `UNAVAILABLE` or `RESOURCE_EXHAUSTED` in the head with `grpc-retry-pushback-ms` | any method, if the body is held |
+//! | it closed a connection that it had kept open, without a byte of an answer | once more to itself, on a new connection, if the method may be repeated and the body is held; then as the next line |
 //! | 502, 503, 504, or it broke off before its answer | methods that may be repeated (RFC 9110, 9.2.2), if the body is held |
 //! | no answer in time | never: the time is over |
 //!
@@ -80,7 +81,7 @@ impl Cause {
 }
 
 /// Whether the second of two equal requests changes nothing (RFC 9110, 9.2.2).
-fn is_idempotent(method: &Method) -> bool {
+pub(crate) fn is_idempotent(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE, Method::PUT, Method::DELETE].contains(method)
 }
 
@@ -92,7 +93,12 @@ pub(crate) fn pause(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(now).ok()?,
     };
-    Some(pause.min(LONGEST_PAUSE)).filter(|pause| !pause.is_zero())
+    Some(at_most_longest(pause)).filter(|pause| !pause.is_zero())
+}
+
+/// At most [`LONGEST_PAUSE`].
+pub(crate) fn at_most_longest(pause: Duration) -> Duration {
+    pause.min(LONGEST_PAUSE)
 }
 
 /// Retries so far.

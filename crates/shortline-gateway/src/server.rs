@@ -11,17 +11,19 @@
 //! wire, and a job whose client has closed must leave its server at once, not when the answer cannot be delivered.
 //! (Hence not hyper's `half_close`.)
 
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use http::HeaderValue;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -37,6 +39,7 @@ use crate::link::Link;
 use crate::per_client;
 use crate::proxy;
 use crate::shutdown::Shutdown;
+use crate::streams::{Over, Silence, Streams};
 
 /// Clients that the system lets wait to be accepted, if its own limit allows. Beyond it a burst of clients is turned to try
 /// again a second later; by itself it is 128.
@@ -95,10 +98,6 @@ impl Gateway {
         checks.spawn(keep_checking(Arc::clone(&self)));
         checks.spawn(Arc::clone(&self).follow_names());
 
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        // WebSocket over HTTP/2 (RFC 8441).
-        builder.http2().enable_connect_protocol();
-        let graceful = GracefulShutdown::new();
         let mut clients = Listener::new(listener);
         let mut connections = JoinSet::new();
         loop {
@@ -112,7 +111,7 @@ impl Gateway {
                         connections.spawn(per_client::turn_away(stream, socket));
                         continue;
                     };
-                    let connection = Arc::clone(&self).connection(builder.clone(), stream, peer, graceful.watcher());
+                    let connection = Arc::clone(&self).connection(stream, peer, shutdown.clone());
                     connections.spawn(async {
                         let _held = (socket, entered);
                         connection.await;
@@ -125,11 +124,7 @@ impl Gateway {
         let in_flight = self.stats.running.load(Relaxed);
         tracing::info!(in_flight, connections = connections.len(), grace_s = grace.as_secs_f64(), "draining");
         {
-            let mut drained = std::pin::pin!(async {
-                graceful.shutdown().await;
-                // Tunnels outlive HTTP.
-                while connections.join_next().await.is_some() {}
-            });
+            let mut drained = pin!(async { while connections.join_next().await.is_some() {} });
             let in_time = tokio::select! {
                 () = &mut drained => true,
                 () = tokio::time::sleep(grace) => false,
@@ -157,13 +152,7 @@ impl Gateway {
     }
 
     /// Serves one connection to its end.
-    async fn connection(
-        self: Arc<Self>,
-        mut builder: auto::Builder<TokioExecutor>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        watcher: hyper_util::server::graceful::Watcher,
-    ) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, mut shutdown: Shutdown) {
         let _open = Open::new(&self);
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "the client is gone already");
@@ -173,19 +162,42 @@ impl Gateway {
         let link = Arc::new(Link::default());
         let service = service_fn(|request| proxy::handle(Arc::clone(&self), Arc::clone(&link), peer.clone(), request));
         let limits = self.dispatch.epoch().limits.client;
+        let streams = Streams::new(limits.idle);
+        let mut builder = auto::Builder::new(streams.clone());
         // An idle connection has this long until the next request; how long its head may take, the stream sees to.
         builder.http1().timer(ConnectionTimer::default()).header_read_timeout(limits.idle.max(limits.header));
         builder.http1().max_buf_size(limits.head.bytes.max(LEAST_BUFFER));
         builder
             .http2()
+            // WebSocket over HTTP/2 (RFC 8441).
+            .enable_connect_protocol()
             .max_send_buf_size(SEND_BUFFER)
             .max_header_list_size(u32::try_from(limits.head.bytes).unwrap_or(u32::MAX));
         if limits.head.lines > HYPER_HEADERS {
             builder.http1().max_headers(limits.head.lines);
         }
         let stream = TokioIo::new(ClientStream::new(stream, Arc::clone(&link), limits));
-        let connection = watcher.watch(builder.serve_connection_with_upgrades(stream, service));
-        if let Err(error) = self.cut_off.wakes(connection).await {
+        let mut connection = pin!(builder.serve_connection_with_upgrades(stream, service));
+        let mut draining = pin!(shutdown.draining());
+        let mut silence = Silence::new(streams, limits.header);
+        let mut is_drained = false;
+        let served = poll_fn(|cx| {
+            if !is_drained && draining.as_mut().poll(cx).is_ready() {
+                is_drained = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            loop {
+                if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                    return Poll::Ready(ended);
+                }
+                let Some(since) = link.http2_since() else { return Poll::Pending };
+                match ready!(silence.poll(since, cx)) {
+                    Over::Tell => connection.as_mut().graceful_shutdown(),
+                    Over::End => return Poll::Ready(Ok(())),
+                }
+            }
+        });
+        if let Err(error) = self.cut_off.wakes(served).await {
             tracing::debug!(error, "connection to a client failed");
             self.stats.hung_up(&*error);
         }

@@ -78,7 +78,9 @@ enum State {
     Chunked(Chunked),
     /// After a request that asks for another protocol: what follows is of that, or the next request.
     Asked,
-    /// Bytes of something else: HTTP/2, or the protocol that was switched to.
+    /// HTTP/2.
+    Http2,
+    /// Bytes of the protocol that was switched to.
     Other,
 }
 
@@ -143,9 +145,9 @@ impl Framing {
         while at < bytes.len() {
             let rest = &bytes[at..];
             match self.state {
-                State::Other => return Step::Pass(bytes.len()),
+                State::Http2 | State::Other => return Step::Pass(bytes.len()),
                 State::Asked => return Step::Pass(at),
-                State::First if rest.starts_with(HTTP2) => self.state = State::Other,
+                State::First if rest.starts_with(HTTP2) => self.state = State::Http2,
                 State::First if HTTP2.starts_with(rest) => return Step::Pass(at),
                 State::First => self.state = State::Head(Head::default()),
                 State::Head(mut head) => match head.advance(rest, self.limits) {
@@ -191,6 +193,16 @@ impl Framing {
     /// The answer has come: whether the protocol was switched.
     pub(crate) fn answered(&mut self, switched: bool) {
         self.state = if switched { State::Other } else { State::Head(Head::default()) };
+    }
+
+    /// Whether it is HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        matches!(self.state, State::Http2)
+    }
+
+    /// Whether another protocol is spoken: HTTP/2, or the one that was switched to.
+    pub(crate) fn is_other(&self) -> bool {
+        matches!(self.state, State::Http2 | State::Other)
     }
 
     /// Whether nothing has come yet.
@@ -248,6 +260,12 @@ impl Head {
             }
             _ => return Err(Fault::Malformed("the request line is not `method target HTTP/1.1`")),
         };
+        let path = &target[..memchr(b'?', target).unwrap_or(target.len())];
+        if !all(target, |byte| (byte != b'<') & (byte != b'>')) || memchr(b'`', path).is_some() {
+            return Err(Fault::Malformed(
+                "the request's target has <, > or ` in it, which are written as %3C, %3E, %60",
+            ));
+        }
         if target.len() > LONGEST_TARGET {
             return Err(Fault::TargetTooLong);
         }

@@ -6,11 +6,15 @@
 //! - **Slow heads**: a head has `header_s` from its first byte to its last, and `idle_s` to begin at all.
 //! - **Writing**: while the client takes nothing of an answer that is under way, its job stays at the server. After
 //!   `idle_s` of that the connection fails, and the job leaves.
+//! - **Leaving**: the HTTP library notices the end of the stream when it reads, and it does not read while nobody takes
+//!   a body (its request waits in line, or its server takes nothing) or while another request is there already. Then
+//!   [`Readable`] looks for the end, behind whatever bytes are still unread, and the connection fails at once.
 //! - **Closing** in the middle of a request, because it was answered early: what still comes is read and thrown away
 //!   for at most [`LINGER`], or until the client closes. Closing at once would reset the connection, and the client
 //!   might lose the answer that it has not read yet (RFC 9112, 9.6).
 
 pub(crate) mod framing;
+mod readable;
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -25,6 +29,7 @@ use tokio::time::{Instant, Sleep};
 use crate::link::Link;
 use crate::write_together;
 use framing::{Fault, Framing, HeadLimits, Step};
+use readable::Readable;
 
 /// Bytes of an answer that the system may hold unsent for a client, and a piece more. Half of it has to go before the
 /// client counts as reading. By itself the system holds up to 4 MiB, and shows no progress before a third of that is gone.
@@ -50,6 +55,7 @@ pub(crate) struct ClientLimits {
 #[derive(Debug)]
 pub(crate) struct ClientStream {
     stream: TcpStream,
+    readable: Readable,
     link: Arc<Link>,
     limits: ClientLimits,
     framing: Framing,
@@ -87,6 +93,7 @@ impl ClientStream {
         bound_unsent(&stream);
         Self {
             stream,
+            readable: Readable::default(),
             link,
             limits,
             framing: Framing::new(limits.head),
@@ -134,12 +141,15 @@ impl ClientStream {
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let mut space = [0; 4096];
         let mut more = ReadBuf::new(&mut space);
-        if Pin::new(&mut self.stream).poll_read(cx, &mut more)?.is_pending() {
+        if self.readable.poll_read(&mut self.stream, cx, &mut more)?.is_pending() {
             return self.poll_slow(cx);
         }
         self.held.extend_from_slice(more.filled());
         let step = self.framing.advance(&self.held);
         self.note(step);
+        if self.framing.is_http2() {
+            self.link.set_http2();
+        }
         if self.good > 0 {
             self.slow = None;
         }
@@ -200,6 +210,16 @@ impl ClientStream {
         Poll::Ready(Ok(()))
     }
 
+    /// Fails once the client has gone, if nobody reads. A refused request is answered whether or not more comes; what
+    /// follows a switch of protocols is another's.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.end != End::Open || self.framing.is_other() {
+            return Poll::Pending;
+        }
+        ready!(self.readable.poll_gone(&self.stream, cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the client has gone")))
+    }
+
     /// Throws away what comes until the client closes or the time is over.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let lingers = self.lingers.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
@@ -209,7 +229,7 @@ impl ClientStream {
         let mut space = [0; 4096];
         loop {
             let mut thrown = ReadBuf::new(&mut space);
-            match ready!(Pin::new(&mut self.stream).poll_read(cx, &mut thrown)) {
+            match ready!(self.readable.poll_read(&mut self.stream, cx, &mut thrown)) {
                 Ok(()) if !thrown.filled().is_empty() => {}
                 _ => return Poll::Ready(()),
             }
@@ -258,7 +278,7 @@ impl AsyncRead for ClientStream {
                 return Poll::Ready(Ok(()));
             }
             let before = buf.filled().len();
-            if Pin::new(&mut this.stream).poll_read(cx, buf)?.is_pending() {
+            if this.readable.poll_read(&mut this.stream, cx, buf)?.is_pending() {
                 return this.poll_silent(cx);
             }
             this.slow = None;
@@ -267,6 +287,9 @@ impl AsyncRead for ClientStream {
                 return Poll::Ready(Ok(()));
             }
             let step = this.framing.advance(came);
+            if this.framing.is_http2() {
+                this.link.set_http2();
+            }
             if step == Step::Pass(came.len()) && !this.framing.awaits_answer() {
                 return Poll::Ready(Ok(()));
             }
@@ -298,7 +321,7 @@ impl AsyncWrite for ClientStream {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes when it has written all it has.
+    /// hyper flushes when it has written all it has, and whenever it has had a turn.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.flushed = true;
         if self.link.hints.any() {
@@ -307,6 +330,9 @@ impl AsyncWrite for ClientStream {
         }
         ready!(self.poll_write_interim(cx))?;
         self.link.all_written();
+        if let Poll::Ready(Err(gone)) = self.poll_gone(cx) {
+            return Poll::Ready(Err(gone));
+        }
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

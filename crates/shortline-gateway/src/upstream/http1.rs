@@ -94,6 +94,11 @@ impl Connection {
         self.sender.is_ready()
     }
 
+    /// Whether anything has come since the last request was about to be sent.
+    pub(super) fn has_come(&self) -> bool {
+        self.interim.has_come()
+    }
+
     /// Whether it is open and takes a request. The task that was waiting for it is forgotten.
     pub(super) fn is_ready(&mut self) -> bool {
         let looked = self.driver.then(&mut Context::from_waker(Waker::noop()), |_| Poll::Ready(self.sender.is_ready()));

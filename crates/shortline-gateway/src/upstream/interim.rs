@@ -27,6 +27,8 @@ const MOST_LINES: usize = 100;
 #[derive(Default, Debug)]
 pub(super) struct Interim {
     awaited: AtomicBool,
+    /// Whether a byte has come since the request.
+    came: AtomicBool,
     to: Mutex<Option<HintSender>>,
 }
 
@@ -46,6 +48,12 @@ impl Interim {
             *self.to.lock().unwrap_or_else(PoisonError::into_inner) = to.cloned();
         }
         self.awaited.store(to.is_some(), Relaxed);
+        self.came.store(false, Relaxed);
+    }
+
+    /// Whether anything has come since the request was about to be sent.
+    pub(super) fn has_come(&self) -> bool {
+        self.came.load(Relaxed)
     }
 
     fn pass(&self, status: StatusCode, headers: HeaderMap) {
@@ -130,6 +138,9 @@ impl AsyncRead for Watched {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        if buf.filled().len() > before {
+            self.interim.came.store(true, Relaxed);
+        }
         if self.interim.awaited.load(Relaxed) {
             self.look(&buf.filled()[before..]);
         }

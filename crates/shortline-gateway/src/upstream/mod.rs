@@ -6,7 +6,7 @@
 //! A [`Lease`] is a connection in use, or a part of a shared one. One of its own goes back to the pool when its answer was
 //! read to the end, and is otherwise cut off on drop; of a shared one the request is reset: either way a server learns at
 //! once that nobody waits any more. A request that meets a connection which the server has just closed, and of which no
-//! byte was sent, goes out again on another one; so does one of which the server says that it did nothing about it.
+//! byte was sent, goes out again on another one; the other ways to fail are told apart ([`Sent`]).
 
 mod http1;
 mod http2;
@@ -121,8 +121,13 @@ enum Part {
 pub(crate) enum Sent {
     /// The server answers.
     Answer(Response<Incoming>),
-    /// The connection was already closed and nothing was sent, or the server did nothing about it.
+    /// The connection was already closed and nothing was sent.
     Stale,
+    /// The server closed a connection that had been used before, and of its answer no byte had come: it may have closed
+    /// before it saw the request.
+    Dropped,
+    /// The server says that it did nothing about it.
+    Unprocessed,
     /// It failed.
     Failed,
 }
@@ -386,6 +391,7 @@ impl Lease {
             Part::Http1 { connection, reused } => Some(match connection.send(request, hints, deadline).await? {
                 Ok(response) => Sent::Answer(response),
                 Err(_) if request.is_some() && *reused => Sent::Stale,
+                Err(_) if *reused && !connection.has_come() => Sent::Dropped,
                 Err(error) => failed(&error),
             }),
             Part::Http2 { stream, abandon } => {
@@ -437,8 +443,13 @@ async fn send_http2(
             if http2::is_going_away(&error) {
                 stream.leave();
             }
-            *request = unsent.map(to_http1).or_else(|| again.filter(|_| http2::is_unprocessed(&error)));
-            if request.is_some() { Sent::Stale } else { failed(&error) }
+            let (was_sent, is_unprocessed) = (unsent.is_none(), http2::is_unprocessed(&error));
+            *request = unsent.map(to_http1).or_else(|| again.filter(|_| is_unprocessed));
+            match (was_sent, is_unprocessed) {
+                (false, _) => Sent::Stale,
+                (true, true) => Sent::Unprocessed,
+                (true, false) => failed(&error),
+            }
         }
     }
 }

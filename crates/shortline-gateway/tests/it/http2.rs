@@ -26,14 +26,14 @@ pub(crate) type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// A server over HTTP/2 by prior knowledge.
 #[derive(Debug)]
-struct H2Backend {
-    address: SocketAddr,
+pub(crate) struct H2Backend {
+    pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
-    requests: Arc<AtomicUsize>,
+    pub(crate) requests: Arc<AtomicUsize>,
 }
 
 impl H2Backend {
-    async fn serving<F, A>(most: u32, answer: F) -> Self
+    pub(crate) async fn serving<F, A>(most: u32, answer: F) -> Self
     where
         F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
         A: Future<Output = Answer> + Send,
@@ -71,7 +71,7 @@ pub(crate) fn text(text: impl Into<Bytes>) -> Answer {
 }
 
 /// What does not come in time has hung.
-async fn in_time<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("a hang")
 }
 
@@ -312,7 +312,7 @@ async fn an_upload_ends_with_its_answer() {
     running.stop().await;
 }
 
-fn grpc(job_type: &str) -> http::request::Builder {
+pub(crate) fn grpc(job_type: &str) -> http::request::Builder {
     Request::post("http://a/pkg.Service/Method")
         .header("content-type", "application/grpc+proto")
         .header("te", "trailers")
@@ -362,7 +362,11 @@ async fn grpc_streams_both_ways_at_once_with_trailers_both_ways() {
     let trailers = answer.frame().await.unwrap().unwrap().into_trailers().unwrap();
     assert_eq!((&trailers["grpc-status"], &trailers["x-sum"]), (&"5".parse().unwrap(), &"6".parse().unwrap()));
     running.settled().await;
-    assert_eq!(running.metric("shortline_requests_total{job_type=\"m\",outcome=\"ok\"}").await, 1);
+    assert_eq!(
+        running.metric("shortline_requests_total{job_type=\"m\",outcome=\"server_4xx\"}").await,
+        1,
+        "5: NOT_FOUND"
+    );
     running.stop().await;
 }
 

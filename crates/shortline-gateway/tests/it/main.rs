@@ -5,6 +5,7 @@
 mod access_log;
 mod admin;
 mod demands;
+mod doubt;
 #[cfg(feature = "lab")]
 mod emulate;
 mod failures;
@@ -17,15 +18,19 @@ mod http2;
 mod job_types;
 #[cfg(feature = "lab")]
 mod lab;
+mod leaving;
 mod limits;
 mod lines;
 mod models;
+mod once_more;
+mod outcomes;
 mod reload;
 #[cfg(feature = "lab")]
 mod replay;
 mod retries;
 mod routing;
 mod shutdown;
+mod slow_http2;
 mod smuggling;
 mod streaming;
 mod support;
