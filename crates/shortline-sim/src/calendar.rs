@@ -53,6 +53,12 @@ pub(crate) struct Blueprint {
     pub(crate) reach: Reach,
 }
 
+/// Gateways that fit into 4 GB: each has a dispatcher of its own in each of up to 32 replications, measured at some 10 kB and
+/// 100 bytes a server.
+fn most_gateways(servers: u64) -> u64 {
+    (1 << 32) / (32 * (10_000 + 100 * servers))
+}
+
 /// Slots that are followed one by one, at most: 48 bytes each.
 const MOST_SLOTS: u64 = 1 << 28;
 
@@ -80,6 +86,10 @@ impl Blueprint {
         let slots: u64 = fleet.servers().map(|server| u64::from(fleet.slots(server))).sum();
         if slots > MOST_SLOTS {
             return Err(SimulationError::TooManySlots { slots, most: MOST_SLOTS });
+        }
+        let most = most_gateways(fleet.server_count() as u64);
+        if u64::from(settings.information.gateways) > most {
+            return Err(SimulationError::TooManyGateways { gateways: settings.information.gateways, most });
         }
         let every_job_has_its_size = trace.as_ref().is_some_and(|jobs| jobs.iter().all(|job| job.size().is_some()));
         let law = match settings.service.law {

@@ -61,6 +61,8 @@ pub(crate) struct Contender {
     pub(crate) why: &'static str,
     /// Jobs may pile up without end.
     pub(crate) unbounded: bool,
+    /// Jobs that the fleet may take in before it levels off ([`Workshop::filling`]).
+    pub(crate) filling: f64,
     pub(crate) fates: Fates,
     pub(crate) chain: MakeChain,
     /// Where the workshop makes walks.
@@ -136,17 +138,30 @@ impl Workshop {
             let unbounded = self.has_unbounded_servers();
             let (name, engine) = (spec.to_string(), Engine::Lumped);
             let fates = self.fates(Places::Buffers);
-            return Ok(Contender { name, engine, why: LUMPED, unbounded, fates, chain, walk: None, path: None });
+            let filling = self.filling(weighs_speed(spec));
+            return Ok(Contender {
+                name,
+                engine,
+                why: LUMPED,
+                unbounded,
+                filling,
+                fates,
+                chain,
+                walk: None,
+                path: None,
+            });
         }
         let fleet = &self.model.fleet;
-        Ok(with_policy(spec, fleet, Prepare { workshop: self, seen: fleet, name: spec.to_string() })?)
+        let contender = with_policy(spec, fleet, Prepare { workshop: self, seen: fleet, name: spec.to_string() })?;
+        Ok(Contender { filling: self.filling(weighs_speed(spec)), ..contender })
     }
 
     /// Prepares one of them that decides on the fleet `seen`; servers are not lumped.
     pub(crate) fn seeing(&self, spec: PolicySpec, seen: &Arc<Fleet>) -> Result<Contender, SimulationError> {
         seen::check(&self.model.fleet, seen)?;
         let name = format!("{spec} seeing {}", seen.name());
-        Ok(with_policy(spec, seen, Prepare { workshop: self, seen, name })?)
+        let contender = with_policy(spec, seen, Prepare { workshop: self, seen, name })?;
+        Ok(Contender { filling: self.filling(weighs_speed(spec)), ..contender })
     }
 
     /// Prepares any policy.
@@ -159,11 +174,13 @@ impl Workshop {
         let fleet = &self.model.fleet;
         let lines = P::PLACES == Places::Slots || fleet.settings().overflow == Overflow::Wait;
         let unbounded_servers = P::PLACES == Places::Buffers && self.has_unbounded_servers();
-        let unbounded = unbounded_servers || (lines && fleet.settings().lines.size.is_none());
+        // Who gives up after a time leaves a line that is as long as what arrives in it, whatever the load.
+        let settings = &fleet.settings().lines;
+        let unbounded = unbounded_servers || (lines && settings.size.is_none() && settings.timeout_s.is_none());
         if let Some((plan, why)) = &self.calendar {
-            let fates = self.fates(P::PLACES);
+            let (fates, filling) = (self.fates(P::PLACES), self.filling(true));
             let (chain, walk, path) = self.by_calendar(seen, plan, policy);
-            return Contender { name, engine: Engine::Calendar, why, unbounded, fates, chain, walk, path };
+            return Contender { name, engine: Engine::Calendar, why, unbounded, filling, fates, chain, walk, path };
         }
         let walk = self.walks.then(|| self.walk(seen, policy.clone()));
         let timeouts = lines && fleet.settings().lines.timeout_s.is_some();
@@ -179,7 +196,8 @@ impl Workshop {
             None => (COUNTS, self.counted(seen, policy)),
         };
         let fates = self.fates(P::PLACES);
-        Contender { name, engine: Engine::Markov, why, unbounded, fates, chain, walk, path: None }
+        let filling = self.filling(true);
+        Contender { name, engine: Engine::Markov, why, unbounded, filling, fates, chain, walk, path: None }
     }
 
     /// What may happen to a job under a policy that looks for such places.
@@ -217,6 +235,21 @@ impl Workshop {
                 })
             }),
         )
+    }
+
+    /// Jobs that the fleet may take in before it levels off: while it fills, its number of jobs climbs as straight as that of
+    /// an unstable one. Each of `G` dispatchers fills servers by the jobs that it has sent there; who weighs
+    /// speeds takes a server of rate `mu_r` until `mu_r / mu_min` jobs are there before the slowest gets one; and with counts
+    /// that are `delay` old, jobs go on to where they were few: `G sum_r slots_r w_r + 2 lambda delay`, `w_r = mu_r / mu_min`
+    /// or 1. O(edges).
+    fn filling(&self, weighs_speed: bool) -> f64 {
+        let fleet = &self.model.fleet;
+        let rates = self.model.largest_rates();
+        let slowest = rates.iter().copied().filter(|&rate| rate > 0.0).fold(f64::INFINITY, f64::min);
+        let weight = |rate: f64| if weighs_speed { rate / slowest } else { 1.0 };
+        let places = fleet.servers().zip(rates).map(|(r, rate)| f64::from(fleet.slots(r)) * weight(rate)).sum::<f64>();
+        let information = &fleet.settings().information;
+        f64::from(information.gateways) * places + 2.0 * self.model.arrival_rate * information.delay_s
     }
 
     fn has_unbounded_servers(&self) -> bool {
@@ -268,6 +301,11 @@ impl LumpableVisitor for Lump<'_> {
         let (model, clock) = (Arc::clone(&self.0.model), self.0.clock());
         Box::new(move |streams| lumped::chain(&model, &clock, rule, streams))
     }
+}
+
+/// Whether a policy sends jobs to fast servers that have some rather than to slow ones that have none.
+fn weighs_speed(spec: PolicySpec) -> bool {
+    matches!(spec, PolicySpec::Sed | PolicySpec::Nq)
 }
 
 #[cfg(test)]

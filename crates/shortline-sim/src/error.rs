@@ -31,6 +31,16 @@ pub enum SimulationError {
         /// The most.
         most: u64,
     },
+    /// Too many gateways to keep what each of them knows.
+    #[error(
+        "[information] gateways = {gateways}; with so many servers up to {most} fit into memory, and more are as good as a random choice"
+    )]
+    TooManyGateways {
+        /// As many as the fleet says.
+        gateways: u32,
+        /// The most.
+        most: u64,
+    },
     /// The clock would run so far that services are shorter than its steps.
     #[error(
         "{what} {} s, and a clock that has run so far ticks in steps of {} s: too coarse beside a mean service of {} s; it may run \

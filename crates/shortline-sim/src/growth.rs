@@ -66,6 +66,15 @@ fn deviation_of_pieces(values: &[f64]) -> f64 {
     (steps.iter().map(|step| (step - mean).powi(2)).sum::<f64>() / (PIECES as f64 - 1.0)).sqrt()
 }
 
+/// Where a series that grows linearly from 0 would end, by how far its mean rises from the first quarter to the second half:
+/// `5/8` of it.
+pub(crate) fn risen_to(values: &[f64]) -> f64 {
+    match values.len() < FEWEST_VALUES {
+        true => 0.0,
+        false => (mean(&values[values.len() / 2..]) - mean(&values[..values.len() / 4])) / 0.625,
+    }
+}
+
 /// Slope of a series over its second half, per step.
 pub(crate) fn slope(values: &[f64]) -> f64 {
     let t = values.len();
@@ -117,6 +126,13 @@ mod tests {
         series[5] = wandering(&mut rng, 200, 5.0);
         let found = growing(&series.iter().map(Vec::as_slice).collect::<Vec<_>>());
         assert_eq!(found, [5]);
+    }
+
+    #[test]
+    fn a_line_has_risen_to_its_end() {
+        let line: Vec<f64> = (0..1000).map(f64::from).collect();
+        assert!((risen_to(&line) - 999.0).abs() < 2.0);
+        assert!(risen_to(&[7.0; 100]).abs() < 1e-12 && risen_to(&line[..10]).abs() < 1e-12);
     }
 
     #[test]

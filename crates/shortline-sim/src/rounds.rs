@@ -158,6 +158,10 @@ impl Racer {
         if !self.contender.unbounded || !self.is_stable() || self.lanes.iter().any(is_early) {
             return;
         }
+        let risen = self.lanes.iter().map(|lane| growth::risen_to(lane.watch.jobs())).sum::<f64>();
+        if risen < self.contender.filling * self.lanes.len() as f64 {
+            return;
+        }
         self.looks += 1;
         let series: Vec<&[f64]> = self.lanes.iter().map(|lane| lane.watch.norms()).collect();
         let growing = growth::growing(&series);

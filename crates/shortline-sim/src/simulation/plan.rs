@@ -29,7 +29,14 @@ impl Plan {
         let slowest = model.largest_rates().into_iter().filter(|&rate| rate > 0.0).fold(f64::INFINITY, f64::min);
         let settings = model.fleet.settings();
         let cycle_s = settings.arrivals.period_s() + failures::cycle_s(settings.failures.as_ref());
+        // What one of many gateways knows of a server, from the jobs that it has sent there, follows so many times as slowly.
+        let information = &settings.information;
+        let lag_s = match information.gateways > 1 || information.delay_s > 0.0 {
+            true => f64::from(information.gateways) / slowest + information.delay_s.min(OLDEST_NEWS / slowest),
+            false => 0.0,
+        };
         let least_s = (SERVICES_OF_THE_SLOWEST / slowest).max(CYCLES_OF_WARM_UP * cycle_s);
+        let least_s = least_s.max(SERVICES_OF_THE_SLOWEST * lag_s);
         let rate = model.arrival_rate * settings.arrivals.mean_factor();
         let patience_s = CYCLES_BEFORE_GROWTH * cycle_s;
         let least_warm_up = (least_s * 2.0 * rate) as u64;
@@ -54,3 +61,5 @@ const SERVICES_OF_THE_SLOWEST: f64 = 10.0;
 const CYCLES_OF_WARM_UP: f64 = 2.0;
 /// So many that rise and fall are no growth.
 const CYCLES_BEFORE_GROWTH: f64 = 20.0;
+/// Mean service times of the slowest server after which counts say nothing any more, however old they are.
+const OLDEST_NEWS: f64 = 64.0;

@@ -126,3 +126,26 @@ fn replications_that_chance_carries_away_are_counted() {
     let growing = report.growing_replications.unwrap();
     assert!(report.unstable && (1..report.replications).contains(&growing), "{growing} of {}", report.replications);
 }
+
+/// M/M/1 at load 1.2 with a line whose jobs give up after 300 s: it fills as if without end until they do.
+#[test]
+fn a_line_whose_jobs_give_up_is_never_unstable() {
+    let fleet = fleet(&[(1.0, 1, 1)], &[1.2]).buffer(1).waits(None, Some(300.0)).build();
+    let report = Simulation::new(&fleet).policy(policy("jsq")).seed(3).until(Until::Events(2_000_000)).run().unwrap();
+    let jsq = &report.policies[0];
+    assert!(!jsq.unstable, "{:?}", jsq.growth_jobs_per_s);
+    // What comes beyond the server's rate gives up: 1 - 1 / 1.2.
+    let gave_up = jsq.means.as_ref().unwrap().reneged_probability.unwrap().mean;
+    assert!((gave_up - 1.0 / 6.0).abs() < 0.01, "{gave_up}");
+}
+
+/// One server of rate 1 and 1,000 of rate 1/1000, jobs at 1.1/s: the fast one fills to 1,000 jobs, straight, before `sed` finds the
+/// slow ones worth a job; then all stay at some 1,100. Seed fixed; false-alarm rate 1e-5 a look.
+#[test]
+fn a_fast_server_that_fills_before_slow_ones_are_worth_a_job_is_no_growth() {
+    let fleet = fleet(&[(1.0, 1, 1), (0.001, 1, 1000)], &[1.1]).build();
+    let simulation = Simulation::new(&fleet).policy(policy("sed")).seed(3).calendar(true);
+    let report = simulation.until(Until::Events(6_000_000)).run().unwrap();
+    let sed = &report.policies[0];
+    assert!(!sed.unstable, "{:?}", sed.growth_jobs_per_s);
+}

@@ -31,6 +31,13 @@ fn more_slots_than_can_be_followed_are_refused() {
 }
 
 #[test]
+fn more_gateways_than_memory_holds_are_refused() {
+    let fleet = fleet(&[(1.0, 1, 2)], &[0.5]).settings(|settings| settings.information.gateways = 100_000).build();
+    let error = Simulation::new(&fleet).policy(policy("jsq")).run().unwrap_err();
+    assert_eq!(error, SimulationError::TooManyGateways { gateways: 100_000, most: 13_158 });
+}
+
+#[test]
 fn jobs_that_cannot_be_are_named() {
     let fleet = fleet(&[(1.0, 1, 1)], &[0.5]).build();
     let refusal = |jobs: Vec<TraceJob>| {

@@ -99,7 +99,7 @@ impl Experiment for Beyond {
         );
         format!(
             "Base fleet: N = {} servers of three speeds (1, 1/2, 1/4 in shares 1/8, 3/8, 1/2), as many job types with equal arrival rates, each on 16 random servers; unbounded buffers, exponential sizes, Poisson arrivals, true counts. Loads of the whole fleet: {}. One thing is changed at a time; durations in mean services of a busy fleet (16/7 s):\n\n\
-             - sizes: {}; constant, Erlang with 4 phases (squared coefficient of variation 1/4), exponential (1), Coxian (2), lognormal (4, 10), Pareto with tail exponent 2.05 (9.8): as far as this scale has them;\n\
+             - sizes: {}; constant, Erlang with 4 phases (squared coefficient of variation 1/4), exponential (1), Coxian (2), lognormal (4, 10), Pareto with tail exponent 2.05 (9.8; waits behind a queue have no variance then, so that intervals are too narrow and means too small, by far under `split`): as far as this scale has them;\n\
              - `on-off`: twice the rate for 2 mean services in the mean, two thirds for 6; `day-night`: 1.2 and 0.8 times the rate, 20 each;\n\
              - `slots-8`: an eighth as many servers with 8 slots each, a job type on 4 of them;\n\
              - `failures`: servers stand still, with their jobs, for 10 in 200; the load is that of the servers that are up, the bound that of all;\n\

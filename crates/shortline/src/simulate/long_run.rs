@@ -281,10 +281,17 @@ fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], 
             }
         }
     }
-    if args.trace.is_none() && has_infinite_variance(&file.fleet.settings.service.law) {
+    if args.trace.is_none()
+        && let SizeLaw::Pareto { shape } = file.fleet.settings.service.law
+        && shape <= 3.0
+    {
+        let (whose, means) = match shape <= 2.0 {
+            true => ("sizes", "may not exist"),
+            false => ("waits behind a queue", "are underestimated"),
+        };
         aside!(
-            "note: sizes have an infinite variance (pareto, shape 2 or less): intervals are narrower than they should be, and means \
-             behind a queue may not exist; compare percentiles"
+            "note: {whose} have an infinite variance (pareto, shape {shape}): intervals are narrower than they should be, and means \
+             behind a queue {means}; compare percentiles"
         );
     }
     let remedy = match (watch.is_stopped(), args.time, args.events) {
@@ -333,11 +340,6 @@ fn warn(args: &Args, file: &Parts, policies: &[PolicySpec], done: &[Simulated], 
              to a server that is idle: chance may make it unstable later than this run could show"
         );
     }
-}
-
-/// Whether sizes have no finite variance.
-fn has_infinite_variance(law: &SizeLaw) -> bool {
-    matches!(law, SizeLaw::Pareto { shape } if *shape <= 2.0)
 }
 
 /// Whether the policy may send a job into an unbounded line while a server that could serve it is idle.

@@ -54,7 +54,10 @@ fn row(policy: &PolicyReport) -> Vec<String> {
         seconds(means.mean_service_s),
         seconds(means.p95_response_s),
         percent(means.fraction_waiting),
-        percent(means.blocking_probability),
+        match means.reneged_probability.filter(|gave_up| gave_up.mean > 0.0) {
+            None => percent(means.blocking_probability),
+            gave_up => format!("{} + {} gave up", percent(means.blocking_probability), percent(gave_up)),
+        },
         engine(policy),
     ]
 }

@@ -718,7 +718,7 @@ fn a_file_that_cannot_be_written_is_refused_before_the_run() {
 #[test]
 fn what_is_not_sure_of_huge_jobs_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    for (shape, is_said) in [("2.0", true), ("2.5", false)] {
+    for (shape, is_said) in [("2.0", true), ("2.5", true), ("3.0", true), ("3.1", false)] {
         let service = format!("[service]\ndistribution = \"pareto({shape})\"\n");
         let fleet = file(&folder, "fleet.toml", &(TWO_SERVERS.to_owned() + &service));
         let output = simulate(&fleet, &SHORT);
