@@ -237,7 +237,8 @@ fn files_that_the_fleet_file_names_are_watched_and_what_was_read_by_hand_is_not_
     assert_eq!(epoch(&gateway), 4, "once");
 }
 
-/// About 40 requests a second on a fleet that runs 100 times as fast as written are 0.4 of its seconds, of 11 it can do.
+/// About 40 requests a second on a fleet that runs 100 times as fast as written are 0.4 in one of its seconds. (Sizes are
+/// measured, too; the millisecond of such a service is no more than what a busy machine adds.)
 #[test]
 fn the_running_fleet_is_a_file_that_check_reads_with_the_load_that_was_measured() {
     let folder = tempfile::tempdir().unwrap();
@@ -248,14 +249,16 @@ fn the_running_fleet_is_a_file_that_check_reads_with_the_load_that_was_measured(
         sent += 1.0;
         std::thread::sleep(Duration::from_millis(25));
     }
-    let load = sent / began.elapsed().as_secs_f64() * 0.01 / 11.0;
+    let rate = sent / began.elapsed().as_secs_f64() * 0.01;
     let answer = http(&gateway.admin, "GET /fleet HTTP/1.1", "");
     let now = file(&folder, "now.toml", answer.split_once("\r\n\r\n").unwrap().1);
     let output = shortline().args(["check", "--json"]).arg(&now).output().unwrap();
     assert!(output.status.success(), "{answer}{}", String::from_utf8_lossy(&output.stderr));
     let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(checked["stable"], true);
-    let measured = checked["offered_load"].as_f64().unwrap();
-    assert!(measured > load / 2.0 && measured < load * 2.0, "{measured} measured, {load} sent: {answer}");
+    assert!(checked["offered_load"].as_f64().unwrap() > 0.0, "{checked}");
+    let job_type = answer.split_once("[[job_type]]").unwrap().1;
+    let measured: f64 = job_type.split_once("\nrate = ").unwrap().1.split('\n').next().unwrap().parse().unwrap();
+    assert!(measured > rate / 2.0 && measured < rate * 2.0, "{measured} measured, {rate} sent: {answer}");
     assert!(answer.contains("policy = \"sed\"") && answer.contains("time_scale = 0.01"), "{answer}");
 }
