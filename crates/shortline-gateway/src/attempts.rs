@@ -120,7 +120,7 @@ pub(crate) async fn forward(
     let keeps = settings.attempts > 1 && has_others && !is_empty;
     let kept = if keeps { body.keep(settings.body_limit) } else { None };
     let may_retry = settings.attempts > 1 && (has_others || epoch.waits && epoch.limits.hold.is_some());
-    let mut deadline = exchange.began() + epoch.limits.first_byte;
+    let mut deadline = Instant::now() + epoch.limits.first_byte;
     let mut tried: Vec<ServerKey> = Vec::new();
     // Whether its server has had a whole `first_byte_s`: one that gets what others have left of it is not to blame.
     let mut has_full_time = true;

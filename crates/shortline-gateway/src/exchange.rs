@@ -143,11 +143,6 @@ impl Exchange {
         self.place = Some(place);
     }
 
-    /// When it got its first place, as far as it waited for it at all.
-    pub(crate) fn began(&self) -> Instant {
-        self.arrived + self.waited
-    }
-
     /// The server that has or had it.
     pub(crate) fn server(&self) -> Option<&Arc<Server>> {
         self.server.as_ref()

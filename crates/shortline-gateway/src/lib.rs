@@ -17,6 +17,8 @@
 //!    What cannot be served is refused (`errors`) with a complete JSON answer, or in gRPC's words (`grpc`). If the
 //!    server switches the protocol, both connections become a `tunnel`
 //!    (from clients over HTTP/2 by `websocket`).
+//!    Clients gone are seen by `client_stream` (HTTP/1.1) and `streams` (HTTP/2); `alarm` keeps deadlines, `cut_off` the end
+//!    of the grace, `write_together` small answers in one piece.
 //! 6. `exchange` counts and logs the request once, by one word for its `outcome`.
 //!
 //! What belongs to one fleet is an `epoch`; what is kept by name from one to the next is a `fleet_server` and the

@@ -7,8 +7,8 @@
 //! one task then, and wake it when one of them has something for the other; a [`Gate`] keeps what would only wake a task
 //! that is awake.
 //!
-//! Nobody drives an idle connection: that its server has closed it is seen when it is looked at
-//! ([`Connection::is_ready`]), before it is used and at every sweep. A task of its own is for what goes on while nobody
+//! Nobody drives an idle connection: that its server has closed it is seen by the request that it is given, which is put
+//! back; from then on, and at every sweep, when it is looked at ([`Connection::is_ready`]). A task of its own is for what goes on while nobody
 //! waits ([`Connection::run_by_itself`]): an upload behind an answer that has begun, the way to another protocol.
 
 use std::net::IpAddr;

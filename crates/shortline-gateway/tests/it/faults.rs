@@ -521,3 +521,19 @@ async fn a_server_that_answers_before_it_has_the_whole_upload_is_not_used_half_w
     assert_eq!(backend.connections(), 10);
     running.stop().await;
 }
+
+/// The time in which a client sends what names its model is not the server's.
+#[tokio::test]
+async fn a_client_that_sends_its_model_slowly_takes_nothing_of_first_byte_s() {
+    let backend = Backend::replying(OK).await;
+    let running = one_at(backend.address, |s| (s.timeouts.first_byte_s, s.health.trip_after) = (0.5, 1)).await;
+    let mut peer = Peer::connect(running.address).await;
+    let body = r#"{"model":"m"}"#;
+    peer.send(format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{}", body.len(), &body[..5])).await;
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    peer.send(&body[5..]).await;
+    assert_eq!(peer.answer().await.status(), 200);
+    drop(peer);
+    running.settled().await;
+    running.stop().await;
+}
