@@ -14,7 +14,6 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header, request};
 use http_body::Body;
-use hyper::body::Incoming;
 use shortline_core::JobTypeId;
 use shortline_core::live::ServerKey;
 use tokio::time::Instant;
@@ -35,7 +34,7 @@ use crate::model_lost;
 use crate::request_body::{Late, Progress, RequestBody};
 use crate::response_body::Sender;
 use crate::retry::{self, Cause};
-use crate::upstream::{Lease, Sent};
+use crate::upstream::{AnswerBody, Lease, Sent};
 
 /// For so long an answer that may say "no such model" is waited for, before it is passed on as it comes.
 const PEEK_TIME: Duration = Duration::from_secs(1);
@@ -44,7 +43,7 @@ const PEEK_TIME: Duration = Duration::from_secs(1);
 const MOST_STALE: usize = 100;
 
 /// What one server made of a request.
-type Attempt = Result<(Response<Incoming>, Sender), Failure>;
+type Attempt = Result<(Response<AnswerBody>, Sender), Failure>;
 
 /// Why a server gives no answer.
 #[derive(Debug)]
@@ -110,7 +109,7 @@ pub(crate) async fn forward(
     job_type: JobTypeId,
     outgoing: &Outgoing<'_>,
     mut body: RequestBody,
-) -> Result<(Response<Incoming>, Sender), Refusal> {
+) -> Result<(Response<AnswerBody>, Sender), Refusal> {
     let gateway = Arc::clone(&exchange.gateway);
     let settings = &epoch.fleet.settings().retry;
     gateway.retry_budget.deposit();
@@ -313,7 +312,7 @@ fn judge_grpc(code: u16, headers: &HeaderMap, obey_pushback: bool) -> (Option<Ca
 }
 
 /// Whether the server says that it does not have the model. What is read for that is kept for the client.
-async fn says_model_lost(exchange: &Exchange, answer: &mut Response<Incoming>, sender: &mut Sender) -> bool {
+async fn says_model_lost(exchange: &Exchange, answer: &mut Response<AnswerBody>, sender: &mut Sender) -> bool {
     let is_small = answer.body().size_hint().lower() <= model_lost::MOST_BYTES as u64;
     if !is_small || answer.headers().contains_key(header::CONTENT_ENCODING) {
         return false;
@@ -334,7 +333,7 @@ async fn says_model_lost(exchange: &Exchange, answer: &mut Response<Incoming>, s
 }
 
 /// Lets go of an answer that nobody gets; its connection is kept if all of it is here.
-async fn let_go(gateway: &Gateway, mut answer: Response<Incoming>, mut sender: Sender) {
+async fn let_go(gateway: &Gateway, mut answer: Response<AnswerBody>, mut sender: Sender) {
     let body = answer.body_mut();
     while let Poll::Ready(Some(Ok(_))) = poll_fn(|cx| Poll::Ready(sender.lease.poll_frame(body, cx))).await {}
     if body.is_end_stream() && sender.upload.as_ref().is_none_or(|upload| upload.is_sent()) {

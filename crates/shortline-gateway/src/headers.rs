@@ -1,7 +1,7 @@
 //! Headers on the way through: what is between two neighbours stays there, what is for the far end passes.
 //!
 //! To the server: hop-by-hop headers go (RFC 9110, 7.6.1: those listed in `connection`, and the known ones), `te` is
-//! kept only as `te: trailers`; `expect` goes, because the gateway asks the client for the body itself; `host` passes
+//! kept only as `te: trailers`; `cookie`, which HTTP/2 may cut, is one line again (RFC 9113, 8.2.3); `expect` goes, because the gateway asks the client for the body itself; `host` passes
 //! as the client wrote it, so that servers see their public name (HTTP/1.0 without one: the server's address);
 //! `x-forwarded-for` is appended to, `x-forwarded-host` and `x-forwarded-proto` are set unless a proxy in front has
 //! set them, `via` is appended to, a valid `traceparent` (W3C Trace Context) passes, else a new one is made, marked as
@@ -18,8 +18,8 @@ use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING,
-    UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, TE,
+    TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::uri::Authority;
 use http::{Method, Version, request};
@@ -132,7 +132,8 @@ pub(crate) fn for_server(
     let host = authority.or_else(|| headers.get(HOST).cloned());
     let mut sent = HeaderMap::with_capacity(headers.len() + MOST_ADDED);
     sent.insert(HOST, host.clone().unwrap_or_else(|| server.clone()));
-    let (mut forwarded_for, mut via, mut has_host, mut has_proto) = (Vec::new(), Vec::new(), false, false);
+    let (mut forwarded_for, mut via, mut cookies) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut has_host, mut has_proto) = (false, false);
     for (name, value) in headers {
         match name.as_str() {
             "host" | "expect" | "http2-settings" | "proxy-authorization" => {}
@@ -141,6 +142,7 @@ pub(crate) fn for_server(
             "content-length" if is_coded => {}
             "traceparent" | "tracestate" if trace.is_some() => {}
             "via" => via.push(value),
+            "cookie" => cookies.push(value),
             known => {
                 has_host |= known == "x-forwarded-host";
                 has_proto |= known == "x-forwarded-proto";
@@ -161,8 +163,14 @@ pub(crate) fn for_server(
     if !has_proto {
         sent.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"));
     }
-    sent.insert(X_FORWARDED_FOR, joined(&forwarded_for, peer));
-    sent.insert(VIA, joined(&via, &HeaderValue::from_static(VIA_NAME)));
+    let via_here = HeaderValue::from_static(VIA_NAME);
+    forwarded_for.push(peer);
+    via.push(&via_here);
+    sent.insert(X_FORWARDED_FOR, joined(&forwarded_for, b", "));
+    sent.insert(VIA, joined(&via, b", "));
+    if !cookies.is_empty() {
+        sent.insert(COOKIE, joined(&cookies, b"; "));
+    }
     sent
 }
 
@@ -225,18 +233,13 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
     headers.get_all(name).into_iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(',')).map(str::trim)
 }
 
-/// A list header with one more element, its lines joined into one.
-fn joined(lines: &[&HeaderValue], value: &HeaderValue) -> HeaderValue {
-    if lines.is_empty() {
-        return value.clone();
+/// The lines of a header, of which there is at least one, as one.
+fn joined(lines: &[&HeaderValue], separator: &[u8]) -> HeaderValue {
+    if let [only] = *lines {
+        return only.clone();
     }
-    let mut joined = Vec::new();
-    for earlier in lines {
-        joined.extend_from_slice(earlier.as_bytes());
-        joined.extend_from_slice(b", ");
-    }
-    joined.extend_from_slice(value.as_bytes());
-    HeaderValue::from_bytes(&joined).expect("values joined by a comma are a value")
+    let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+    HeaderValue::from_bytes(&lines.join(separator)).expect("values with commas and blanks between them are a value")
 }
 
 /// Whether it is `version-trace-parent-flags` in lower-case hexadecimal, with ids that are not all 0. Version ff is
@@ -362,12 +365,15 @@ mod tests {
             ("host", "inner"),
             ("via", "1.0 a"),
             ("via", "1.1 b"),
+            ("cookie", "a=1; b=2"),
+            ("cookie", "c=3"),
             ("x-forwarded-host", "outer"),
             ("x-forwarded-proto", "https"),
             ("traceparent", TRACE),
             ("tracestate", "a=1"),
         ]);
         assert_eq!(headers["via"], "1.0 a, 1.1 b, 1.1 shortline");
+        assert_eq!(headers.get_all("cookie").iter().collect::<Vec<_>>(), ["a=1; b=2; c=3"]);
         assert_eq!(headers["x-forwarded-host"], "outer");
         assert_eq!(headers["x-forwarded-proto"], "https");
         assert_eq!(headers["traceparent"], TRACE);

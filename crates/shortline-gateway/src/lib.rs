@@ -2,14 +2,16 @@
 //!
 //! The path of a request, file by file:
 //! 1. `server` accepts the connection (HTTP/1.1 or HTTP/2 without TLS) and hands each request to `proxy`. In front of
-//!    it `client_stream` lets nothing pass that could be read in two ways, or comes too slowly.
+//!    it `client_stream` lets nothing pass that could be read in two ways (`framing`, `chunked`), or comes too slowly, and
+//!    sees a client's end behind bytes that nobody reads yet (`readable`).
 //!    Who asks which `models` there are is answered without a server.
 //! 2. `job_type` finds what kind of job it is: header, path, the `model` member of a JSON body (`model_scan` reads
 //!    the body piece by piece, `request_body` holds the pieces), host.
 //! 3. `dispatch` asks the core's dispatcher, the one the simulator uses, under one mutex. The answer is a guard
 //!    (`in_flight`): a place at a server, or in line; whatever happens to the request, the guard's drop gives it back.
 //! 4. `headers` makes the request fit for the server, `upstream` sends it on a kept-alive connection (HTTP/1.1 or
-//!    HTTP/2, with TLS or without) and waits for the answer as long as `[timeouts]` allows.
+//!    HTTP/2, with TLS or without) and waits for the answer as long as `[timeouts]` allows. HTTP/1.1 to servers is the
+//!    gateway's own (`upstream::http1`): by way of the HTTP library a request cost 1.27 of a bare proxy's CPU, so 1.08.
 //!    `attempts` sends it to another server if that fails and is safe (`retry`, `retry_budget`, `kept_body`).
 //!    What it says before its answer passes by way of `hints`.
 //! 5. `response_body` passes the answer on as it comes and, with its last byte, gives back place and connection; `paced`
@@ -41,6 +43,7 @@ mod alarm;
 mod attempts;
 mod breaker;
 mod checks;
+mod chunked;
 mod client_stream;
 mod cut_off;
 mod dashboard;

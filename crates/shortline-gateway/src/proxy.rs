@@ -30,7 +30,7 @@ use crate::paced::Paced;
 use crate::request_body::RequestBody;
 use crate::response_body::{ResponseBody, Sender, Streamed};
 use crate::tunnel::{Switch, Tunnel};
-use crate::upstream::header_value;
+use crate::upstream::{AnswerBody, header_value};
 use crate::websocket::{self, Verdict};
 
 /// Answers one request of the client at `peer`. Always answers: what goes wrong becomes a refusal.
@@ -92,7 +92,7 @@ async fn answer(
     head: &mut request::Parts,
     mut body: RequestBody,
     switch: Option<&Switch>,
-) -> Result<(Response<Incoming>, Sender), Refusal> {
+) -> Result<(Response<AnswerBody>, Sender), Refusal> {
     let job_type = match place(epoch, exchange, head, &mut body).await {
         Ok(job_type) => job_type,
         Err(refusal) => {
@@ -170,7 +170,7 @@ async fn in_line(
 fn pass_on(
     epoch: &Epoch,
     mut exchange: Exchange,
-    answer: Response<Incoming>,
+    answer: Response<AnswerBody>,
     sender: Sender,
 ) -> Response<ResponseBody> {
     let (mut head, incoming) = answer.into_parts();
@@ -188,13 +188,11 @@ fn pass_on(
 fn switch_over(
     epoch: &Epoch,
     mut exchange: Exchange,
-    mut answer: Response<Incoming>,
-    mut sender: Sender,
+    answer: Response<AnswerBody>,
+    sender: Sender,
     switch: Switch,
     link: &Link,
 ) -> Response<ResponseBody> {
-    sender.lease.run_by_itself();
-    let server = hyper::upgrade::on(&mut answer);
     let (mut head, _) = answer.into_parts();
     let protocol = head.headers.get(header::UPGRADE).cloned().unwrap_or(switch.protocol);
     headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
@@ -205,8 +203,11 @@ fn switch_over(
             websocket::remove_proof(&mut head.headers);
         }
     }
+    let Some((first, server)) = sender.lease.switch() else {
+        return refuse(epoch, exchange, &Refusal::UpstreamError);
+    };
     exchange.answered(head.status);
-    let tunnel = Tunnel { client: switch.client, server, exchange, lease: sender.lease, idle: epoch.limits.idle };
+    let tunnel = Tunnel { client: switch.client, server, first, exchange, idle: epoch.limits.idle };
     match switch.handshake {
         None => link.set_tunnel(tunnel),
         // The connection goes on; so this is a task of its own.

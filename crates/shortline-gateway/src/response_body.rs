@@ -17,14 +17,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use crate::exchange::Exchange;
 use crate::health::Report;
 use crate::outcome::Outcome;
 use crate::request_body::Progress;
-use crate::upstream::Lease;
+use crate::upstream::{AnswerBody, AnswerError, Lease};
 
 /// The body of an answer.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ pub(crate) struct Streamed {
     ahead: VecDeque<Frame<Bytes>>,
     /// What was read before the head was passed on.
     next: Option<Frame<Bytes>>,
-    incoming: Incoming,
+    incoming: AnswerBody,
     exchange: Exchange,
     connection: Option<Lease>,
     /// The request's body, if it may still be under way.
@@ -77,7 +76,7 @@ impl Sender {
 pub(crate) enum BrokenOff {
     /// The server broke off.
     #[error("the server broke off its answer")]
-    Server(#[source] hyper::Error),
+    Server(#[source] AnswerError),
     /// The server reset its answer before the end, without an error.
     #[error("the server reset its answer before the end")]
     CutShort,
@@ -93,7 +92,7 @@ impl Streamed {
     /// The exchange back, if the server has broken off already.
     pub(crate) fn begin(
         mut exchange: Exchange,
-        incoming: Incoming,
+        incoming: AnswerBody,
         sender: Sender,
         idle: Duration,
     ) -> Result<Self, Box<Exchange>> {

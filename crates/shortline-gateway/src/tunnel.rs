@@ -6,11 +6,12 @@
 //! moves for `idle_s` is closed, so protocols with long pauses need their pings; at the end of the gateway it is cut
 //! off when the grace is over.
 
-use std::io;
+use std::io::{self, Cursor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, Version, request};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -21,7 +22,7 @@ use crate::exchange::Exchange;
 use crate::headers;
 use crate::health::Report;
 use crate::outcome::Outcome;
-use crate::upstream::Lease;
+use crate::upstream::ServerStream;
 use crate::websocket::{Handshake, Verdict};
 
 /// Whose fault an error is.
@@ -30,14 +31,14 @@ type Blame = fn(io::Error) -> Broken;
 /// Bytes copied at once, in each direction.
 const PIECE: usize = 16 << 10;
 
-/// A tunnel that is to begin when both ends have left HTTP.
+/// A tunnel that is to begin when the client's end has left HTTP.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     pub(crate) client: OnUpgrade,
-    pub(crate) server: OnUpgrade,
+    pub(crate) server: ServerStream,
+    /// What the server has sent already.
+    pub(crate) first: Bytes,
     pub(crate) exchange: Exchange,
-    /// Held until the server's end is free: its drop cuts off what is under way.
-    pub(crate) lease: Lease,
     /// Longest pause.
     pub(crate) idle: Duration,
 }
@@ -92,22 +93,17 @@ enum Broken {
 impl Tunnel {
     /// Runs it to its end.
     pub(crate) async fn run(self) {
-        let Self { client, server, mut exchange, lease, idle } = self;
-        let (client, server) = match tokio::join!(client, server) {
-            (Ok(client), Ok(server)) => (client, server),
-            (Err(error), _) => return tracing::debug!(%error, "the client has gone before the protocol was switched"),
-            (_, Err(error)) => {
-                tracing::debug!(%error, "a server has gone before the protocol was switched");
-                exchange.report(Report::Failed);
-                return exchange.set_outcome(Outcome::UpstreamAbort);
-            }
+        let Self { client, server, first, mut exchange, idle } = self;
+        let client = match client.await {
+            Ok(client) => client,
+            Err(error) => return tracing::debug!(%error, "the client has gone before the protocol was switched"),
         };
-        drop(lease);
         let gateway = Arc::clone(&exchange.gateway);
         let moved = Moved::new();
         let ended = {
             let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
-            let (from_server, to_server) = tokio::io::split(TokioIo::new(server));
+            let (from_server, to_server) = tokio::io::split(server);
+            let from_server = Cursor::new(first).chain(from_server);
             let up = copy(from_client, to_server, &moved.up, &moved, (Broken::Client, Broken::Server));
             let down = copy(from_server, to_client, &moved.down, &moved, (Broken::Server, Broken::Client));
             tokio::select! {

@@ -15,6 +15,8 @@
 
 use memchr::memchr;
 
+use crate::chunked::Chunked;
+
 /// Limits on the head of a request, and on trailers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HeadLimits {
@@ -109,29 +111,6 @@ enum Coding {
     Unframed,
     /// Others, and `chunked` at the end.
     Others,
-}
-
-/// Where in a chunked body; with what is to come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Chunked {
-    /// In a chunk's size: its value and digits so far.
-    Size(u64, u8),
-    /// In the extension behind the size.
-    Extension(u64),
-    /// Before the LF of the size's line.
-    SizeEnd(u64),
-    Data(u64),
-    /// Before CR and LF of a chunk's end.
-    DataEnd,
-    DataEndLf,
-    /// At the beginning of a line of the trailers; bytes so far.
-    Trailer(usize),
-    /// Within one.
-    InTrailer(usize),
-    /// Before the LF of one.
-    TrailerEnd(usize),
-    /// Before the last LF.
-    End,
 }
 
 impl Framing {
@@ -311,7 +290,7 @@ impl Head {
             }),
             (_, Some(_)) => Err(Fault::Malformed("both `content-length` and `transfer-encoding` are there")),
             _ if self.is_http10 => Err(Fault::Malformed("`transfer-encoding` in HTTP/1.0")),
-            (Coding::Chunked, None) => Ok(State::Chunked(Chunked::Size(0, 0))),
+            (Coding::Chunked, None) => Ok(State::Chunked(Chunked::new())),
             (Coding::Others, None) => Err(Fault::Coding),
             (Coding::Unframed, None) => Err(Fault::Malformed("`transfer-encoding` does not end in `chunked`")),
         }
@@ -332,51 +311,6 @@ impl Coding {
                 Self::None | Self::Unframed => Ok(Self::Unframed),
             }
         })
-    }
-}
-
-impl Chunked {
-    /// Takes some bytes, at least one; `None`: the body has ended.
-    fn advance(self, bytes: &[u8], limits: HeadLimits) -> Result<(usize, Option<Self>), Fault> {
-        let byte = bytes[0];
-        let next = match (self, byte) {
-            (Self::Data(left), _) => {
-                let skipped = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-                let next = match left - skipped as u64 {
-                    0 => Self::DataEnd,
-                    left => Self::Data(left),
-                };
-                return Ok((skipped, Some(next)));
-            }
-            (Self::Size(size, digits @ 0..16), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                let digit = char::from(byte).to_digit(16).map_or(0, u64::from);
-                Self::Size(size << 4 | digit, digits + 1)
-            }
-            (Self::Size(size, 1..) | Self::Extension(size), b'\r') => Self::SizeEnd(size),
-            (Self::Size(size, 1..), b';') => Self::Extension(size),
-            (Self::Extension(size), b'\t' | b' '..=b'~' | 0x80..) => Self::Extension(size),
-            (Self::SizeEnd(0), b'\n') => Self::Trailer(0),
-            (Self::SizeEnd(size), b'\n') => Self::Data(size),
-            (Self::DataEnd, b'\r') => Self::DataEndLf,
-            (Self::DataEndLf, b'\n') => Self::Size(0, 0),
-            (Self::Trailer(_), b'\r') => Self::End,
-            (Self::End, b'\n') => return Ok((1, None)),
-            (Self::Trailer(seen) | Self::InTrailer(seen) | Self::TrailerEnd(seen), _) if seen >= limits.bytes => {
-                return Err(Fault::HeadTooLarge);
-            }
-            (Self::InTrailer(seen), b'\r') => Self::TrailerEnd(seen + 1),
-            (Self::TrailerEnd(seen), b'\n') => Self::Trailer(seen + 1),
-            (Self::Trailer(seen), b'!'..=b'~') => Self::InTrailer(seen + 1),
-            (Self::InTrailer(seen), b'\t' | b' '..=b'~' | 0x80..) => Self::InTrailer(seen + 1),
-            (Self::Size(..) | Self::Extension(_) | Self::SizeEnd(_), _) => {
-                return Err(Fault::Malformed("a chunk's size is not up to 16 hexadecimal digits and CR LF"));
-            }
-            (Self::DataEnd | Self::DataEndLf, _) => {
-                return Err(Fault::Malformed("a chunk does not end where its size says"));
-            }
-            _ => return Err(Fault::Malformed("the trailers are no header lines that end in CR LF")),
-        };
-        Ok((1, Some(next)))
     }
 }
 
@@ -416,7 +350,7 @@ fn has_token(value: &[u8], token: &[u8]) -> bool {
 }
 
 /// A number below 2^63 in digits.
-fn digits(text: &[u8]) -> Option<u64> {
+pub(crate) fn digits(text: &[u8]) -> Option<u64> {
     let text = str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     text.parse().ok().filter(|&number: &u64| number < 1 << 63)
 }

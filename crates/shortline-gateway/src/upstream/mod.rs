@@ -1,6 +1,6 @@
 //! A server at its address, and the open connections to it.
 //!
-//! HTTP/1.1: a small pool over `hyper::client::conn`, last in, first out, without tasks ([`http1`]).
+//! HTTP/1.1: a small pool, last in, first out, without tasks ([`http1`]).
 //! HTTP/2: connections that requests share ([`http2`]). With TLS or without ([`tls`], [`stream`]).
 //!
 //! A [`Lease`] is a connection in use, or a part of a shared one. One of its own goes back to the pool when its answer was
@@ -10,7 +10,6 @@
 
 mod http1;
 mod http2;
-mod interim;
 pub(crate) mod names;
 mod stream;
 mod tls;
@@ -26,7 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri, Version, header};
-use http_body::{Body, Frame};
+use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use shortline_core::fleet::settings::{Address, Protocol};
 use tokio::net::TcpStream;
@@ -38,7 +37,8 @@ use crate::errors::Refusal;
 use crate::hints::HintSender;
 use crate::request_body::{Abandon, RequestBody};
 pub(crate) use http2::cause as h2_cause;
-use stream::{ServerStream, Tcp};
+pub(crate) use stream::ServerStream;
+use stream::Tcp;
 use tls::Handshake;
 pub(crate) use tls::TlsClient;
 pub use tls::TlsError;
@@ -84,7 +84,8 @@ enum Target {
 #[derive(Default, Debug)]
 struct Pool {
     /// Of HTTP/1.1, those that nobody uses, the least recently used first.
-    idle: Vec<http1::Connection>,
+    #[expect(clippy::vec_box, reason = "a connection goes in and out with every request: a pointer is less to move")]
+    idle: Vec<Box<http1::Connection>>,
     /// Of them those that were not used since the last sweep: the shortest the list has been.
     unused: usize,
     /// Of HTTP/2, all.
@@ -104,7 +105,7 @@ pub(crate) struct Lease {
 enum Part {
     /// One of its own.
     Http1 {
-        connection: http1::Connection,
+        connection: Box<http1::Connection>,
         /// Whether it has served requests before.
         reused: bool,
     },
@@ -116,11 +117,27 @@ enum Part {
     },
 }
 
+/// The body of an answer, as far as it is still to come by way of its lease ([`Lease::poll_frame`]).
+#[derive(Debug)]
+pub(crate) enum AnswerBody {
+    Http1(http1::Remaining),
+    Http2(Incoming),
+}
+
+/// Why an answer does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AnswerError {
+    #[error(transparent)]
+    Http1(#[from] http1::Error),
+    #[error(transparent)]
+    Http2(#[from] hyper::Error),
+}
+
 /// What became of a request on a connection.
 #[derive(Debug)]
 pub(crate) enum Sent {
     /// The server answers.
-    Answer(Response<Incoming>),
+    Answer(Response<AnswerBody>),
     /// The connection was already closed and nothing was sent.
     Stale,
     /// The server closed a connection that had been used before, and of its answer no byte had come: it may have closed
@@ -134,8 +151,26 @@ pub(crate) enum Sent {
 
 /// A connection that has just been opened.
 enum Opened {
-    Http1(http1::Connection),
+    Http1(Box<http1::Connection>),
     Http2(http2::Shared),
+}
+
+impl AnswerBody {
+    /// Whether nothing is to come.
+    pub(crate) fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(remaining) => remaining.is_end(),
+            Self::Http2(incoming) => incoming.is_end_stream(),
+        }
+    }
+
+    /// How much is to come.
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(remaining) => remaining.size_hint(),
+            Self::Http2(incoming) => incoming.size_hint(),
+        }
+    }
 }
 
 impl Endpoint {
@@ -331,7 +366,7 @@ impl Upstream {
                 .map(Opened::Http2)
                 .map_err(io::Error::other);
         }
-        http1::Connection::open(stream, peer).await.map(Opened::Http1).map_err(io::Error::other)
+        Ok(Opened::Http1(Box::new(http1::Connection::new(stream, peer))))
     }
 
     /// The TLS handshake; and whether the server has chosen HTTP/2.
@@ -368,7 +403,9 @@ impl Lease {
     /// Keeps the connection for the next request; for one whose answer was read to the end.
     pub(crate) fn give_back(self) {
         let Self { upstream, part } = self;
-        if let Part::Http1 { connection, .. } = part {
+        if let Part::Http1 { mut connection, .. } = part
+            && connection.rest()
+        {
             let mut pool = upstream.lock();
             if !pool.retired {
                 pool.idle.push(connection);
@@ -389,7 +426,7 @@ impl Lease {
     ) -> Option<Sent> {
         match &mut self.part {
             Part::Http1 { connection, reused } => Some(match connection.send(request, hints, deadline).await? {
-                Ok(response) => Sent::Answer(response),
+                Ok(response) => Sent::Answer(response.map(AnswerBody::Http1)),
                 Err(_) if request.is_some() && *reused => Sent::Stale,
                 Err(_) if *reused && !connection.has_come() => Sent::Dropped,
                 Err(error) => failed(&error),
@@ -407,16 +444,29 @@ impl Lease {
     /// The next piece of the answer.
     pub(crate) fn poll_frame(
         &mut self,
-        answer: &mut Incoming,
+        answer: &mut AnswerBody,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        match &mut self.part {
-            Part::Http1 { connection, .. } => connection.poll_frame(answer, cx),
-            Part::Http2 { .. } => Pin::new(answer).poll_frame(cx),
+    ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+        match (&mut self.part, answer) {
+            (Part::Http1 { connection, .. }, AnswerBody::Http1(remaining)) => {
+                connection.poll_frame(remaining, cx).map_err(AnswerError::Http1)
+            }
+            (_, AnswerBody::Http2(incoming)) => Pin::new(incoming).poll_frame(cx).map_err(AnswerError::Http2),
+            // It came by another lease.
+            (Part::Http2 { .. }, AnswerBody::Http1(_)) => Poll::Ready(Some(Err(http1::Error::Closed.into()))),
         }
     }
 
-    /// From now on the connection moves whether or not somebody waits for an answer.
+    /// The connection itself, behind an answer that switches the protocol; and what has come of that. `None`: it is
+    /// shared, or has closed.
+    pub(crate) fn switch(self) -> Option<(Bytes, ServerStream)> {
+        match self.part {
+            Part::Http1 { connection, .. } => connection.switch(),
+            Part::Http2 { .. } => None,
+        }
+    }
+
+    /// From now on the request is sent whether or not somebody reads the answer.
     pub(crate) fn run_by_itself(&mut self) {
         if let Part::Http1 { connection, .. } = &mut self.part {
             connection.run_by_itself();
@@ -436,7 +486,7 @@ async fn send_http2(
 ) -> Sent {
     let (sent, again) = for_http2(request.take().expect("a request"), stream.scheme(), abandon);
     match stream.sender.try_send_request(sent).await {
-        Ok(response) => Sent::Answer(response),
+        Ok(response) => Sent::Answer(response.map(AnswerBody::Http2)),
         Err(mut error) => {
             let unsent = error.take_message();
             let error = error.into_error();
@@ -486,7 +536,7 @@ fn to_http1(request: Request<RequestBody>) -> Request<RequestBody> {
     Request::from_parts(head, body)
 }
 
-fn failed(error: &hyper::Error) -> Sent {
+fn failed(error: &dyn std::error::Error) -> Sent {
     tracing::debug!(%error, "a server failed before it answered");
     Sent::Failed
 }

@@ -18,7 +18,7 @@ use crate::write_together;
 
 /// TCP to a server.
 #[derive(Debug)]
-pub(super) struct Tcp {
+pub(crate) struct Tcp {
     stream: TcpStream,
     /// Whether the other end takes nothing more.
     deaf: bool,
@@ -28,7 +28,7 @@ pub(super) struct Tcp {
 
 /// A connection to a server.
 #[derive(Debug)]
-pub(super) enum ServerStream {
+pub(crate) enum ServerStream {
     Plain(Tcp),
     Tls(Box<TlsStream<Tcp>>),
 }

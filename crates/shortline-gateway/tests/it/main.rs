@@ -4,6 +4,7 @@
 
 mod access_log;
 mod admin;
+mod answers;
 mod demands;
 mod doubt;
 #[cfg(feature = "lab")]

@@ -58,6 +58,24 @@ async fn a_server_that_never_answers_gets_no_third_request() {
     running.stop().await;
 }
 
+#[tokio::test]
+async fn a_server_that_breaks_off_behind_the_first_byte_of_its_answer_is_not_asked_once_more() {
+    let backend = Backend::scripted(|mut peer, head| async move {
+        if head.first.contains("/first") {
+            peer.try_send(OK).await.ok()?;
+            return Some(peer);
+        }
+        peer.try_send("H").await.ok()?;
+        None
+    })
+    .await;
+    let running = Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address).serve("jfsq", 1).await;
+    assert_eq!(call(running.address, get("m").replace(" / ", " /first ")).await.status(), 200);
+    assert_eq!(call(running.address, get("m")).await.error_code(), "upstream_error");
+    assert_eq!(backend.requests(), 2);
+    running.stop().await;
+}
+
 /// What a server over HTTP/2 says instead of an answer.
 #[derive(Clone, Copy)]
 enum Says {
