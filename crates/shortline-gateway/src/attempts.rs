@@ -369,10 +369,7 @@ impl Sending<'_> {
             }
             let sent = in_time(&mut lease, request, hints, upload.as_deref(), limits, deadline).await;
             return Err(match sent.map_err(Failure::Known)? {
-                Sent::Answer(answer)
-                    if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !may_switch
-                        || !headers::is_plainly_framed(answer.headers()) =>
-                {
+                Sent::Answer(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS && !may_switch => {
                     Failure::Known(Refusal::UpstreamError)
                 }
                 Sent::Answer(answer) => return Ok((answer, Sender::new(lease, upload))),

@@ -11,8 +11,7 @@
 //!
 //! To the client: hop-by-hop headers go, `x-served-by` is the gateway's.
 //!
-//! Not everything that parses passes: two readers of one message must not see two messages ([`check`],
-//! [`is_plainly_framed`]).
+//! Not everything that parses passes: two readers of one message must not see two messages ([`check`]).
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -100,7 +99,7 @@ fn is_of_name(byte: u8) -> bool {
 }
 
 /// Whether a body comes as it is, by its length or chunked: the gateway undoes no other transfer coding.
-pub(crate) fn is_plainly_framed(headers: &HeaderMap) -> bool {
+fn is_plainly_framed(headers: &HeaderMap) -> bool {
     let mut lines = headers.get_all(TRANSFER_ENCODING).iter();
     lines.next().is_none_or(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
         && lines.next().is_none()
