@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use shortline_core::fleet::settings::Arrivals;
+use shortline_core::{Fleet, ServerId};
 use shortline_gateway::emulate::{Bind, Emulator};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     /// Seed of the job sizes
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Print JSON: a line with the servers, and at the end one on their answers
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command.
@@ -40,8 +44,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     crate::runtime()?.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::run)?;
         let emulator = Emulator::start(Arc::clone(&fleet), args.seed, bind).await.map_err(Failure::usage)?;
-        for server in fleet.servers_in_file_order() {
-            say!("{}\thttp://{}", fleet.server_name(server), emulator.addresses()[server.index()])?;
+        if args.json {
+            say!("{}", serde_json::json!({ "fleet": fleet.name(), "servers": urls(&emulator, &fleet) }))?;
+        } else {
+            for Emulated { name, url } in urls(&emulator, &fleet) {
+                say!("{name}\t{url}")?;
+            }
         }
         tokio::select! {
             _ = terminate.recv() => {}
@@ -49,6 +57,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         let lateness = emulator.lateness();
         emulator.shutdown().await;
+        if args.json {
+            return say!(
+                "{}",
+                serde_json::json!({
+                    "jobs": lateness.count,
+                    "lateness_s": { "p50": lateness.p50_s, "p99": lateness.p99_s, "max": lateness.max_s },
+                })
+            );
+        }
         say!(
             "{} jobs answered; behind their intended ends by {:.3} ms (median), {:.3} ms (99 %), {:.3} ms (largest)",
             lateness.count,
@@ -58,4 +75,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         )?;
         Ok(())
     })
+}
+
+/// An emulated server and where it is.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Emulated {
+    name: String,
+    url: String,
+}
+
+/// The servers, in the file's order.
+pub(crate) fn urls(emulator: &Emulator, fleet: &Fleet) -> Vec<Emulated> {
+    let emulated = |server: ServerId| Emulated {
+        name: fleet.server_name(server),
+        url: format!("http://{}", emulator.addresses()[server.index()]),
+    };
+    fleet.servers_in_file_order().map(emulated).collect()
 }

@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// The log on standard error: one line per request and event
     #[arg(long, value_enum, default_value = "json")]
     log: Log,
+    /// Say what runs where as one line of JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command.
@@ -101,7 +104,12 @@ async fn serve(args: &Args, fleet: Arc<Fleet>, files: reload::Files) -> Result<(
     let signals = tokio::spawn(trigger.follow_signals());
     let reloads = tokio::spawn(reload::follow(Arc::clone(&gateway), files));
 
-    print_banner(&gateway, &listener.local_addr().map_err(Failure::run)?, &admin, emulator.as_ref())?;
+    let (requests, admin_pages) =
+        (listener.local_addr().map_err(Failure::run)?, admin.local_addr().map_err(Failure::run)?);
+    match args.json {
+        true => say!("{}", banner_json(&gateway, &requests, &admin_pages, emulator.as_ref()))?,
+        false => print_banner(&gateway, &requests, &admin_pages, emulator.as_ref())?,
+    }
     let served = gateway.serve(listener, Some(admin), orders, Duration::from_secs_f64(args.grace)).await;
     signals.abort();
     reloads.abort();
@@ -131,7 +139,7 @@ fn listen(option: &str, address: &str) -> Result<TcpListener, Failure> {
 fn print_banner(
     gateway: &Gateway,
     requests: &SocketAddr,
-    admin: &TcpListener,
+    admin: &SocketAddr,
     emulator: Option<&Emulator>,
 ) -> Result<(), Failure> {
     let fleet = &*gateway.fleet();
@@ -146,7 +154,7 @@ fn print_banner(
         gateway.policy(),
     )?;
     say!("  requests  http://{requests}")?;
-    say!("  admin     http://{}/status /fleet /metrics /healthz /readyz", admin.local_addr().map_err(Failure::run)?)?;
+    say!("  admin     http://{admin}/status /fleet /metrics /healthz /readyz")?;
     if let Some(emulator) = emulator {
         say!("  servers   {}", describe(emulator, fleet))?;
     }
@@ -158,6 +166,28 @@ fn print_banner(
         )?;
     }
     Ok(())
+}
+
+/// The same for machines; `emulated` is null unless servers are emulated.
+fn banner_json(
+    gateway: &Gateway,
+    requests: &SocketAddr,
+    admin: &SocketAddr,
+    emulator: Option<&Emulator>,
+) -> serde_json::Value {
+    let fleet = &*gateway.fleet();
+    serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "fleet": fleet.name(),
+        "servers": fleet.server_count(),
+        "server_types": fleet.server_type_count(),
+        "job_types": fleet.job_type_count(),
+        "edges": fleet.graph().edge_count(),
+        "policy": gateway.policy().to_string(),
+        "requests": format!("http://{requests}"),
+        "admin": format!("http://{admin}"),
+        "emulated": emulator.map(|emulator| crate::emulate::urls(emulator, fleet)),
+    })
 }
 
 fn counted(n: u64, what: &str) -> String {

@@ -120,6 +120,40 @@ fn emulated_servers_listen_on_the_addresses_of_the_file() {
     emulator.wait().unwrap();
 }
 
+/// One line each, for whoever starts them from a program: where they are is where they answer.
+#[test]
+fn serve_and_emulate_say_in_json_where_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = file(&folder, "two.toml", TWO_SERVERS);
+    let loopback = "127.0.0.1:0";
+    let serve = ["serve", "--emulate", "--listen", loopback, "--admin", loopback, "--log", "off", "--json"];
+    let ask = |url: &Value, head: &str| {
+        let answer = http(url.as_str().unwrap().strip_prefix("http://").unwrap(), head, "");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{url} {head}: {answer}");
+    };
+    for words in [&serve[..], &["emulate", "--any-port", "--json"]] {
+        let mut child = shortline().args(words).arg(&fleet).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+        let mut next = || serde_json::from_str::<Value>(&lines.next().expect("a line").unwrap()).unwrap();
+        let said = next();
+        let servers = if words[0] == "serve" { &said["emulated"] } else { &said["servers"] };
+        assert_eq!(servers.as_array().unwrap().iter().map(|s| s["name"].clone()).collect::<Vec<_>>(), ["a", "b"]);
+        ask(&servers[0]["url"], "POST / HTTP/1.1\r\nx-job-type: m");
+        if words[0] == "serve" {
+            ask(&said["requests"], "POST / HTTP/1.1\r\nx-job-type: m");
+            ask(&said["admin"], "GET /status HTTP/1.1");
+            assert_eq!((&said["servers"], &said["policy"]), (&2.into(), &"jfsq".into()));
+        }
+        let end = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(end.success());
+        if words[0] == "emulate" {
+            let end = next();
+            assert!(end["jobs"] == 1 && end["lateness_s"]["p99"].as_f64().unwrap() >= 0.0, "{end}");
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+}
+
 #[test]
 fn a_schedule_nobody_can_keep_up_with_ends_with_its_time_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
