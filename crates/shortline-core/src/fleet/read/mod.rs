@@ -180,6 +180,7 @@ fn sections(
     }
     let graph = graph?;
     let graph_report = graph.as_ref().map_or(Ok(None), |graph| generate(faults, graph, &mut fleet))?;
+    defaults.warn_of_empty_lines(faults, &fleet.servers);
     serves::warn_of_gaps(faults, &fleet.edges, fleet.settings.overflow, &servers.names, &job_types.names);
     Ok(Parts { fleet, graph: graph.map(|graph| graph.spec), graph_report, warnings: Vec::new() })
 }

@@ -69,6 +69,23 @@ fn a_job_type_on_no_server_waits_where_jobs_wait() {
 }
 
 #[test]
+fn lines_in_front_of_servers_that_are_never_full_are_a_warning() {
+    let text = |fleet_keys: &str, of_b: &str| {
+        let servers = server("a", "serves = [\"x\"]") + &server("b", &format!("serves = [\"x\"]\n{of_b}"));
+        format!("[fleet]\noverflow = \"wait\"\n{fleet_keys}\n{}", fleet(&servers, &job_type("x", ""), ""))
+    };
+    assert_eq!(
+        warnings(&text("", "")),
+        "fleet.toml:2:1: warning: nobody waits in line while a server is up: no server has a `buffer`, so none is ever \
+         full; set `buffer`, the most jobs at one server; or remove `overflow`\n"
+    );
+    for (fleet_keys, of_b) in [("buffer = 4", ""), ("", "buffer = 4"), ("hold_s = 5", ""), ("policy = \"central\"", "")]
+    {
+        assert_eq!(warnings(&text(fleet_keys, of_b)), "", "{fleet_keys} {of_b}");
+    }
+}
+
+#[test]
 fn every_kind_of_graph_makes_a_fleet() {
     let servers = server("s", "count = 40");
     let job_types = job_type("m", "count = 60").replace("rate = 1", "total_rate = 20");
