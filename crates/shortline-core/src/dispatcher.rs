@@ -168,8 +168,9 @@ impl<P: Policy, J> Dispatcher<P, J> {
 
     /// A job that came then has been at these servers in vain and found no place at another one
     /// ([`route_avoiding`](Self::route_avoiding)): it waits as if they had been down from the start, at its age among those
-    /// that wait, for a place at another server. One that comes back from a cap of 0 is no longer avoided. Nobody waits
-    /// behind it for servers that it avoids. O(1); while some are back, O(those) more for each place that frees.
+    /// that wait, for a place at another server. One that comes back from being down, or into the fleet, is no longer
+    /// avoided. Nobody waits behind it for servers that it avoids. O(1); while some are back, O(those) more for each place
+    /// that frees.
     ///
     /// Blocked if jobs do not wait here. Whether some server is left that takes it is for the caller to find out
     /// ([`has_server_up_beside`](Self::has_server_up_beside)).
@@ -272,27 +273,31 @@ impl<P: Policy, J> Dispatcher<P, J> {
     /// When it falls, jobs that wait are offered all room there is: a policy that samples may have sent them into
     /// the line for want of a place there, and at a server that stays idle no place would ever free for them.
     pub fn set_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<Started<J>> {
+        let was_down = self.is_down(server);
         self.spared.retain(|spared| *spared != server);
-        self.change_cap(server, cap)
+        self.change_cap(server, cap, was_down)
     }
 
     /// From `cap` jobs on the server gets none for which there is a place elsewhere: like [`set_cap`](Self::set_cap) with
-    /// such a cap, but nobody is blocked or waits for it. Until its cap is set.
+    /// such a cap, but nobody is blocked or waits for it. At 0 it is the last resort, and not down. Until its cap is set.
+    ///
+    /// A place elsewhere is one that the policy finds: one that samples may miss some. Those who wait already are offered
+    /// all room elsewhere first, and a place that frees at the server as any other.
     pub fn spare(&mut self, server: ServerId, cap: u32) -> Vec<Started<J>> {
+        let was_down = self.is_down(server);
         if !self.spared.contains(&server) {
             self.spared.push(server);
         }
-        self.change_cap(server, Some(cap))
+        self.change_cap(server, Some(cap), was_down)
     }
 
-    fn change_cap(&mut self, server: ServerId, cap: Option<u32>) -> Vec<Started<J>> {
+    fn change_cap(&mut self, server: ServerId, cap: Option<u32>, was_down: bool) -> Vec<Started<J>> {
         let rank = |cap: Option<u32>| cap.map_or(u64::MAX, u64::from);
-        let before = self.state.cap(server);
-        let falls = rank(cap) < rank(before);
-        if before == Some(0) && cap != Some(0) {
+        let falls = rank(cap) < rank(self.state.cap(server));
+        self.state.set_cap(server, cap);
+        if was_down && !self.is_down(server) {
             self.lines.forgive(server);
         }
-        self.state.set_cap(server, cap);
         let mut started = Vec::new();
         if falls || cap == Some(0) {
             self.fill_all(&mut started)
@@ -334,10 +339,16 @@ impl<P: Policy, J> Dispatcher<P, J> {
         &self.suspended
     }
 
-    /// Whether a server takes jobs of this type: up, or at a cap that is not 0, by an edge that is not suspended.
+    /// Whether a server takes no job: its cap is 0, and no mere preference.
+    fn is_down(&self, server: ServerId) -> bool {
+        self.state.cap(server) == Some(0) && !self.spared.contains(&server)
+    }
+
+    /// Whether a server takes jobs of this type: up, or at a cap that is not 0, or [spared](Self::spare); by an edge that
+    /// is not suspended.
     #[must_use]
     pub fn has_server_up(&self, job_type: JobTypeId) -> bool {
-        if !self.suspended.iter().any(|(of, _)| *of == job_type) {
+        if self.spared.is_empty() && !self.suspended.iter().any(|(of, _)| *of == job_type) {
             return self.state.has_server_up(job_type);
         }
         self.has_server_up_beside(job_type, &[])
@@ -346,22 +357,39 @@ impl<P: Policy, J> Dispatcher<P, J> {
     /// The same of the servers that are not among these. O(degree).
     #[must_use]
     pub fn has_server_up_beside(&self, job_type: JobTypeId, these: &[ServerId]) -> bool {
-        let takes = |server| {
-            self.state.cap(server) != Some(0)
-                && !these.contains(&server)
-                && !self.suspended.contains(&(job_type, server))
-        };
-        let mut any = false;
-        self.state.fleet().graph().for_each(job_type.index(), |server| any |= takes(server));
-        any
+        self.has_server_beside(job_type, these, |server| !self.is_down(server))
     }
 
-    /// Starts waiting jobs wherever there is room, server by server in id order.
+    /// The same, but servers that take jobs up to a cap only do not count, unless the cap is a [preference](Self::spare).
+    /// O(degree).
+    #[must_use]
+    pub fn has_uncapped_server_beside(&self, job_type: JobTypeId, these: &[ServerId]) -> bool {
+        let is_free = |server| self.state.cap(server).is_none() || self.spared.contains(&server);
+        self.has_server_beside(job_type, these, is_free)
+    }
+
+    fn has_server_beside(&self, job_type: JobTypeId, these: &[ServerId], takes: impl Fn(ServerId) -> bool) -> bool {
+        let goes_to =
+            |server| takes(server) && !these.contains(&server) && !self.suspended.contains(&(job_type, server));
+        self.state.fleet().graph().any(job_type.index(), goes_to)
+    }
+
+    /// Starts waiting jobs wherever there is room, server by server in id order; those for which there is none, also
+    /// beyond the caps of the servers that are spared.
     fn fill_all(&mut self, started: &mut Vec<Started<J>>) {
-        if !self.lines.is_empty() {
-            let servers = self.state.fleet().servers();
-            servers.for_each(|server| self.fill(server, started));
+        if self.lines.is_empty() {
+            return;
         }
+        for server in self.state.fleet().servers() {
+            while self.state.has_room(server)
+                && let Some(job) = self.start_waiting(server)
+            {
+                started.push(job);
+            }
+        }
+        let mut spared = self.spared.clone();
+        spared.sort_unstable();
+        spared.into_iter().for_each(|server| self.fill(server, started));
     }
 
     /// Jobs of this type that wait.
@@ -370,15 +398,22 @@ impl<P: Policy, J> Dispatcher<P, J> {
         if self.waits { self.lines.waiting(job_type) } else { 0 }
     }
 
+    /// The types of the jobs that wait; one may come more than once. O(those types + jobs that are back).
+    #[must_use]
+    pub fn job_types_in_line(&self) -> Vec<JobTypeId> {
+        self.lines.job_types().collect()
+    }
+
     /// Jobs that wait.
     #[must_use]
     pub fn waiting_total(&self) -> usize {
         self.lines.total()
     }
 
-    /// Takes over counts, lines, caps and suspended edges from the dispatcher of another fleet, job types and servers
-    /// matched by the maps from old to new ids; then starts the waiting jobs for which there is room now. Returns the jobs
-    /// started, and the waiting jobs that have no line here. `old` keeps neither lines nor jobs of servers it shares.
+    /// Takes over counts, lines, caps (preferences or not) and suspended edges from the dispatcher of another fleet, job
+    /// types and servers matched by the maps from old to new ids; then starts the waiting jobs for which there is room
+    /// now. Returns the jobs started, and the waiting jobs that have no line here. `old` keeps neither lines nor jobs of
+    /// servers it shares.
     pub(crate) fn take_over(&mut self, old: Handover<'_, J>) -> (Vec<Started<J>>, Vec<(Ticket, J)>) {
         for (server, jobs, cap) in old.servers {
             self.state.carry(server, jobs);

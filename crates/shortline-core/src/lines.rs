@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use crate::ids::{JobTypeId, ServerId};
 
-/// A place in a line; never used twice.
+/// A place in a line; never another job's. One that comes back a second time has the same ticket again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
     slot: u32,
@@ -95,6 +95,12 @@ impl<J> Lines<J> {
     /// Jobs of this type that wait: those in line, and those that are back.
     pub(crate) fn waiting(&self, job_type: JobTypeId) -> usize {
         self.len(job_type) + self.back.iter().filter(|back| back.job_type == job_type).count()
+    }
+
+    /// Job types of which some wait; one may come more than once.
+    pub(crate) fn job_types(&self) -> impl Iterator<Item = JobTypeId> {
+        let lines = self.heads.iter().map(|&(_, line)| JobTypeId::new(line as usize));
+        lines.chain(self.back.iter().map(|back| back.job_type))
     }
 
     pub(crate) fn total(&self) -> usize {

@@ -117,6 +117,7 @@ enum Place {
         name: String,
         jobs: u32,
         cap: Option<u32>,
+        is_spared: bool,
     },
     Free,
 }
@@ -255,7 +256,7 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         self.dispatcher.spare(server, cap).into_iter().map(|started| self.with_key(started)).collect()
     }
 
-    /// Jobs from which on a server counts as down; 0 = it is down.
+    /// Jobs from which on a server counts as down, or is spared; 0 = it is down, unless it is spared.
     #[must_use]
     pub fn cap(&self, server: ServerId) -> Option<u32> {
         self.dispatcher.cap(server)
@@ -310,6 +311,21 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         self.dispatcher.has_server_up_beside(job_type, &these)
     }
 
+    /// The same of servers that take requests without a cap, or with one that is a preference only (see
+    /// [`Dispatcher::has_uncapped_server_beside`]).
+    #[must_use]
+    pub fn has_uncapped_server_beside(&self, job_type: JobTypeId, these: &[ServerKey]) -> bool {
+        let these: Vec<ServerId> = these.iter().filter_map(|&key| self.find(key)).collect();
+        self.dispatcher.has_uncapped_server_beside(job_type, &these)
+    }
+
+    /// The types of the requests that wait in line; one may come more than once (see
+    /// [`Dispatcher::job_types_in_line`]).
+    #[must_use]
+    pub fn job_types_in_line(&self) -> Vec<JobTypeId> {
+        self.dispatcher.job_types_in_line()
+    }
+
     /// Requests of this type that wait in line.
     #[must_use]
     pub fn waiting(&self, job_type: JobTypeId) -> usize {
@@ -359,7 +375,8 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         Ok(Prepared { from: Arc::clone(from), policy, dispatcher: boxed(to, policy)?, servers, job_types })
     }
 
-    /// Exchanges the fleet: counts, lines, caps and suspended edges are carried over by name. O(servers + waiting jobs).
+    /// Exchanges the fleet: counts, lines, caps (preferences or not) and suspended edges are carried over by name.
+    /// O(servers + waiting jobs).
     ///
     /// # Panics
     /// If `prepared` was prepared from another fleet than the running one.
@@ -382,18 +399,21 @@ impl<J: Send + 'static> LiveDispatcher<J> {
                 None if old.jobs(server) == 0 => self.release(index),
                 None => {
                     let name = prepared.from.server_name(server);
-                    self.entries[index as usize].place =
-                        Place::Removed { name, jobs: old.jobs(server), cap: old.cap(server) };
+                    let (jobs, cap, is_spared) = (old.jobs(server), old.cap(server), old.spared().contains(&server));
+                    self.entries[index as usize].place = Place::Removed { name, jobs, cap, is_spared };
                 }
             }
         }
+        let mut spared: Vec<ServerId> =
+            old.spared().iter().filter_map(|server| prepared.servers[server.index()]).collect();
         // A server that was removed with running jobs and is back now finds them again.
         for (index, entry) in self.entries.iter_mut().enumerate() {
-            if let Place::Removed { name, jobs, cap } = &entry.place
+            if let Place::Removed { name, jobs, cap, is_spared } = &entry.place
                 && let Some(new) = self.dispatcher.fleet().find_server(name)
                 && entry_of[new.index()].is_none()
             {
                 carried.push((new, *jobs, *cap));
+                spared.extend(is_spared.then_some(new));
                 entry.place = Place::InFleet(new);
                 entry_of[new.index()] = Some(u32::try_from(index).expect("entries are numbered in 32 bits"));
             }
@@ -409,7 +429,7 @@ impl<J: Send + 'static> LiveDispatcher<J> {
         let handover = Handover {
             servers: carried,
             suspended: old.suspended().iter().filter_map(both).collect(),
-            spared: old.spared().iter().filter_map(|server| prepared.servers[server.index()]).collect(),
+            spared,
             lines: old.into_lines(),
             job_types: &prepared.job_types,
             new_servers: &prepared.servers,
@@ -471,6 +491,8 @@ trait Dispatch<J>: Send {
     fn is_up(&self, server: ServerId) -> bool;
     fn has_server_up(&self, job_type: JobTypeId) -> bool;
     fn has_server_up_beside(&self, job_type: JobTypeId, these: &[ServerId]) -> bool;
+    fn has_uncapped_server_beside(&self, job_type: JobTypeId, these: &[ServerId]) -> bool;
+    fn job_types_in_line(&self) -> Vec<JobTypeId>;
     fn waiting(&self, job_type: JobTypeId) -> usize;
     fn waiting_total(&self) -> usize;
     fn into_lines(self: Box<Self>) -> Lines<J>;
@@ -565,6 +587,14 @@ impl<P: Policy, J: Send> Dispatch<J> for Dispatcher<P, J> {
 
     fn has_server_up_beside(&self, job_type: JobTypeId, these: &[ServerId]) -> bool {
         self.has_server_up_beside(job_type, these)
+    }
+
+    fn has_uncapped_server_beside(&self, job_type: JobTypeId, these: &[ServerId]) -> bool {
+        self.has_uncapped_server_beside(job_type, these)
+    }
+
+    fn job_types_in_line(&self) -> Vec<JobTypeId> {
+        self.job_types_in_line()
     }
 
     fn waiting(&self, job_type: JobTypeId) -> usize {

@@ -256,6 +256,18 @@ impl Graph {
         }
     }
 
+    /// Whether `holds` holds for a server of job type `l`; the first one ends the search.
+    pub fn any(&self, l: usize, mut holds: impl FnMut(ServerId) -> bool) -> bool {
+        match self.row(l) {
+            Row::All => (0..self.servers).any(|r| holds(ServerId::new(r))),
+            Row::List(set) => set.servers.iter().any(|&server| holds(server)),
+            Row::Bits(words) => words.iter().enumerate().any(|(w, &word)| {
+                let bits = (0..64).filter(|bit| word >> bit & 1 == 1);
+                bits.map(|bit| ServerId::new(w * 64 + bit)).any(&mut holds)
+            }),
+        }
+    }
+
     /// Calls `visit` with each server of job type `l`. Lists come fastest first, the other forms in id order.
     pub fn for_each(&self, l: usize, mut visit: impl FnMut(ServerId)) {
         match self.row(l) {

@@ -239,7 +239,11 @@ fn a_server_that_is_spared_gets_what_finds_no_place_elsewhere() {
     let draft = Draft::default().server_type("t", 1.0, 1).server("a", 0, Some(3)).server("b", 0, Some(2));
     let mut gateway = Gateway::new(&draft.job_type("M", [0, 1]).wait(None), PolicySpec::Jsq);
     let a = gateway.server("a");
+    let (m, b) = (job_type(gateway.live.fleet(), "M"), gateway.live.key(gateway.server("b")));
+    gateway.live.set_cap(a, Some(1));
+    assert!(gateway.live.has_server_up_beside(m, &[b]) && !gateway.live.has_uncapped_server_beside(m, &[b]));
     assert!(gateway.live.spare(a, 1).is_empty());
+    assert!(gateway.live.has_uncapped_server_beside(m, &[b]), "such a cap is a preference only");
     let keys: Vec<ServerKey> = (0..5).map(|_| gateway.join("M").key).collect();
     assert_eq!((gateway.jobs("a"), gateway.jobs("b")), (3, 2));
     let at_a = |gateway: &Gateway, n: usize| gateway.live.find(keys[n]) == Some(gateway.server("a"));
@@ -251,6 +255,42 @@ fn a_server_that_is_spared_gets_what_finds_no_place_elsewhere() {
     assert_eq!(gateway.jobs("a"), 3);
     gateway.live.set_cap(gateway.server("a"), Some(1));
     gateway.wait("M", 2);
+}
+
+#[test]
+fn a_server_that_is_spared_at_nothing_is_the_last_resort_and_not_down() {
+    let mut gateway = Gateway::new(&pair(), PolicySpec::Jsq);
+    let (m, a) = (job_type(gateway.live.fleet(), "M"), gateway.server("a"));
+    gateway.live.spare(a, 0);
+    let keys = [gateway.join("M").key, gateway.join("M").key];
+    assert_eq!(gateway.live.find(keys[1]), Some(a));
+    assert!(gateway.live.has_server_up_beside(m, &keys[..1]));
+    gateway.live.set_up(gateway.server("b"), false);
+    assert!(gateway.live.has_server_up(m));
+    assert_eq!(gateway.route("M", 0), Routed::Blocked(Blocked::NoRoom));
+}
+
+#[test]
+fn a_place_elsewhere_comes_before_a_server_that_is_spared_also_for_those_who_wait() {
+    let mut gateway = Gateway::new(&only("a").wait(None), PolicySpec::Jsq);
+    gateway.join("M");
+    let waiting = [gateway.wait("M", 1), gateway.wait("M", 2)];
+    gateway.live.spare(gateway.server("a"), 1);
+    let roomy = Draft::default().server_type("t", 1.0, 1).server("a", 0, Some(3)).server("b", 0, Some(1));
+    let migrated = gateway.exchange(&roomy.job_type("M", [0, 1]).wait(None));
+    let started: Vec<_> = migrated.started.iter().map(|s| (s.job.ticket, s.job.server)).collect();
+    assert_eq!(started, [(waiting[0], gateway.server("b")), (waiting[1], gateway.server("a"))]);
+}
+
+#[test]
+fn a_server_that_was_removed_and_comes_back_is_still_spared() {
+    let mut gateway = Gateway::new(&only("a"), PolicySpec::Jsq);
+    gateway.join("M");
+    gateway.live.spare(gateway.server("a"), 1);
+    gateway.exchange(&only("b"));
+    gateway.exchange(&Draft::default().server_type("t", 1.0, 1).server("a", 0, Some(2)).job_type("M", [0]));
+    assert_eq!((gateway.live.cap(gateway.server("a")), gateway.jobs("a")), (Some(1), 1));
+    gateway.join("M");
 }
 
 #[test]

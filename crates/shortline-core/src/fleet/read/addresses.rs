@@ -68,11 +68,7 @@ fn counted_addresses(count: usize) -> String {
 
 impl KnownAddresses {
     fn add(&mut self, faults: &Faults<'_>, address: Address, place: &Span) -> Read<Address> {
-        let host = match address.host.parse::<Ipv6Addr>() {
-            Ok(ip) => ip.to_string(),
-            Err(_) => address.host.to_ascii_lowercase(),
-        };
-        match self.0.insert((host, address.port), place.clone()) {
+        match self.0.insert(address.place(), place.clone()) {
             None => Ok(address),
             Some(first) => {
                 let message = format!("two servers have the address {}", quoted(&address.to_string()));
@@ -80,6 +76,24 @@ impl KnownAddresses {
                 Err(draft.also(&first, "the first").report())
             }
         }
+    }
+}
+
+impl Address {
+    /// Host and port, written the same for the same place: no two servers of a fleet file have equal ones. Hosts count
+    /// without case, IPv6 addresses however they are shortened.
+    ///
+    /// ```
+    /// use shortline_core::fleet::settings::Address;
+    /// assert_eq!(Address::new(true, "GPU.example", 443).place(), ("gpu.example".to_owned(), 443));
+    /// ```
+    #[must_use]
+    pub fn place(&self) -> (String, u16) {
+        let host = match self.host.parse::<Ipv6Addr>() {
+            Ok(ip) => ip.to_string(),
+            Err(_) => self.host.to_ascii_lowercase(),
+        };
+        (host, self.port)
     }
 }
 
