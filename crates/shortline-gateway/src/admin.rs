@@ -75,6 +75,8 @@ impl Admin {
                     _ = stopped => {}
                 }
             });
+            // Without waiting for its threads: one may be reading from a disk that does not answer.
+            runtime.shutdown_background();
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
@@ -120,6 +122,8 @@ async fn answer_all(listener: TcpListener, state: State) {
     }
 }
 
+const READ: &str = "GET, HEAD";
+
 fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
@@ -138,21 +142,16 @@ fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     if let Some((server, word)) = operator::order(request.uri().path()) {
         return operator::answer(gateway, request.method(), &server, word).map(Full::new);
     }
-    if !is_read(request.method()) {
-        let path = request.uri().path();
-        let allowed = if path == "/reload" {
-            "POST"
-        } else if path.starts_with("/servers/") {
-            "PUT, DELETE"
-        } else {
-            "GET, HEAD"
-        };
+    let path = request.uri().path();
+    if let Some(allowed) = methods(path)
+        && !(allowed == READ && is_read(request.method()))
+    {
         let message = format!("`{path}` takes {allowed} only");
         let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message);
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
         return response;
     }
-    match request.uri().path() {
+    match path {
         "/" => {
             let (fleet, is_valid) = (gateway.fleet(), gateway.reloads.valid.load(Relaxed));
             let page = dashboard::page(fleet.name(), &gateway.status(), is_valid, gateway.is_ready());
@@ -169,7 +168,28 @@ fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
                 Err(fmt) => error(StatusCode::INTERNAL_SERVER_ERROR, "encoding", &fmt.to_string()),
             }
         }
-        path => error(StatusCode::NOT_FOUND, "not_found", &format!("there is no `{path}`; there are {PATHS}")),
+        _ => error(StatusCode::NOT_FOUND, "not_found", &nothing_at(path)),
+    }
+}
+
+/// What a path takes, except for the operator's words; `None`: there is no such path.
+fn methods(path: &str) -> Option<&'static str> {
+    match path {
+        "/" | "/status" | "/fleet" | "/metrics" | "/healthz" | "/readyz" => Some(READ),
+        "/reload" => Some("POST"),
+        _ => orders::server(path).map(|_| "PUT, DELETE"),
+    }
+}
+
+fn nothing_at(path: &str) -> String {
+    match path.strip_prefix("/servers/").and_then(|rest| rest.split_once('/')) {
+        Some((server, word)) if !server.is_empty() => {
+            format!(
+                "a server cannot be told to `{word}`; it can be told {}, as by POST /servers/{server}/drain",
+                operator::WORDS
+            )
+        }
+        _ => format!("there is no `{path}`; there are {PATHS}"),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::grpc;
 use crate::headers;
-use crate::health::Report;
+use crate::health::{Failing, Report};
 use crate::hints::HintSender;
 use crate::in_flight::{Again, Reason, Waited};
 use crate::kept_body::KeptBody;
@@ -116,11 +116,12 @@ pub(crate) async fn forward(
     let method = &outgoing.head.method;
     let has_others = epoch.fleet.graph().degree(job_type.index()) > 1;
     let is_empty = body.is_end_stream();
-    let keeps = settings.attempts > 1 && has_others && !is_empty;
+    let keeps = !is_empty && (settings.attempts > 1 && has_others || retry::is_idempotent(method));
     let kept = if keeps { body.keep(settings.body_limit) } else { None };
     let may_retry = settings.attempts > 1 && (has_others || epoch.waits && epoch.limits.hold.is_some());
     let mut deadline = Instant::now() + epoch.limits.first_byte;
     let mut tried: Vec<ServerKey> = Vec::new();
+    let mut doubts = Vec::new();
     // Whether its server has had a whole `first_byte_s`: one that gets what others have left of it is not to blame.
     let mut has_full_time = true;
     loop {
@@ -144,7 +145,7 @@ pub(crate) async fn forward(
             request = Some(outgoing.to(&server, again));
             attempt = Box::pin(sending.send(&mut request, true)).await;
         }
-        let (cause, report) = judge(epoch, exchange, &mut attempt, method).await;
+        let Judgement { cause, report, doubt } = judge(epoch, exchange, job_type, &mut attempt, method).await;
         if let Some(report) =
             report.filter(|_| blames_lateness || !matches!(attempt, Err(Failure::Known(Refusal::UpstreamTimeout))))
         {
@@ -156,6 +157,8 @@ pub(crate) async fn forward(
             && (request.is_some() || is_empty || kept.as_ref().is_some_and(|kept| kept.can_be_whole()))
         {
             tried.extend(exchange.key());
+            exchange.tried(cause);
+            doubts.extend(doubt.and_then(|doubt| exchange.doubt(doubt)));
             match Box::pin(move_on(epoch, exchange, cause, &mut tried)).await {
                 Onward::Placed => has_full_time = false,
                 Onward::PlacedLater => {
@@ -175,6 +178,14 @@ pub(crate) async fn forward(
                 (None, None) => return Err(Refusal::UpstreamError),
             };
             continue;
+        }
+        match (&attempt, doubt) {
+            (Ok((answer, _)), None) if answer.status().as_u16() < 500 => exchange.confirm(doubts),
+            // Nobody else is ever asked.
+            (Ok(_), Some(pause @ Report::Pause(..))) if settings.attempts == 1 && !exchange.is_indispensable(epoch) => {
+                exchange.report(pause);
+            }
+            _ => {}
         }
         return attempt.map_err(Failure::refusal);
     }
@@ -207,9 +218,11 @@ async fn move_on(epoch: &Epoch, exchange: &mut Exchange, cause: Cause, tried: &m
         gateway.stats.retries.withheld();
         return Onward::Nowhere;
     }
+    let none_up_since = exchange.none_up_since();
     let onward = loop {
         let line = match gateway.dispatch.route_again(&job_type, tried, arrival, cause.did_nothing()) {
-            Again::Placed(place, reason) => {
+            Again::Placed(mut place, reason) => {
+                place.set_none_up_since(none_up_since);
                 exchange.moved(place, reason);
                 break Onward::Placed;
             }
@@ -219,11 +232,11 @@ async fn move_on(epoch: &Epoch, exchange: &mut Exchange, cause: Cause, tried: &m
         };
         if is_free && line.is_held() {
             // Nobody else is left, and it waits: until the probe the server is as good as down.
-            exchange.report(Report::Pause(seconds(settings.health.open_s)));
+            exchange.report(Report::Pause(seconds(settings.health.open_s), Failing::Connect));
         }
         exchange.leave_server();
         exchange.waits();
-        match line.place(&epoch.limits, exchange.arrived()).await {
+        match line.place(&epoch.limits, exchange.arrived(), none_up_since).await {
             Waited::Placed(place) => {
                 // A server that was down and is up again may be asked once more.
                 tried.retain(|tried| Some(*tried) != place.key());
@@ -248,21 +261,44 @@ async fn move_on(epoch: &Epoch, exchange: &mut Exchange, cause: Cause, tried: &m
     }
 }
 
-/// What this attempt is a cause for, and what it says of the server.
+/// What an attempt comes to.
+#[derive(Clone, Copy, Debug)]
+struct Judgement {
+    /// For this the request may be sent again.
+    cause: Option<Cause>,
+    /// This it says of the server.
+    report: Option<Report>,
+    /// And this, if another server takes the request.
+    doubt: Option<Report>,
+}
+
+impl Judgement {
+    fn of(cause: Option<Cause>, report: Option<Report>) -> Self {
+        Self { cause, report, doubt: None }
+    }
+
+    /// Something is to be done about the server, but which one, the server's load or the request's owner, is not said.
+    fn doubtful(cause: Option<Cause>, doubt: Report) -> Self {
+        Self { cause, report: None, doubt: Some(doubt) }
+    }
+}
+
 async fn judge(
     epoch: &Epoch,
     exchange: &mut Exchange,
+    job_type: JobTypeId,
     attempt: &mut Attempt,
     method: &Method,
-) -> (Option<Cause>, Option<Report>) {
+) -> Judgement {
+    let failed = |cause, failing| Judgement::of(cause, Some(Report::Failed(failing)));
     let (answer, sender) = match attempt {
         Ok((answer, sender)) => (answer, sender),
-        Err(Failure::Dropped) => return (Some(Cause::Reset), None),
-        Err(Failure::Unprocessed) => return (Some(Cause::Refused), Some(Report::Failed)),
-        Err(Failure::Known(Refusal::UpstreamConnect)) => return (Some(Cause::Connect), Some(Report::Failed)),
-        Err(Failure::Known(Refusal::UpstreamError)) => return (Some(Cause::Reset), Some(Report::Failed)),
-        Err(Failure::Known(Refusal::UpstreamTimeout)) => return (None, Some(Report::Failed)),
-        Err(Failure::Known(_)) => return (None, None),
+        Err(Failure::Dropped) => return Judgement::of(Some(Cause::Reset), None),
+        Err(Failure::Unprocessed) => return failed(Some(Cause::Refused), Failing::Unprocessed),
+        Err(Failure::Known(Refusal::UpstreamConnect)) => return failed(Some(Cause::Connect), Failing::Connect),
+        Err(Failure::Known(Refusal::UpstreamError)) => return failed(Some(Cause::Reset), Failing::NoAnswer),
+        Err(Failure::Known(Refusal::UpstreamTimeout)) => return failed(None, Failing::Late),
+        Err(Failure::Known(_)) => return Judgement::of(None, None),
     };
     let health = &epoch.fleet.settings().health;
     if health.model_lost_status.contains(&answer.status().as_u16())
@@ -270,7 +306,7 @@ async fn judge(
         && Box::pin(says_model_lost(exchange, answer, sender)).await
     {
         let cause = exchange.lose_model().then_some(Cause::ModelLost);
-        return (cause, Some(Report::BeganWell));
+        return Judgement::of(cause, Some(Report::BeganWell));
     }
     if exchange.is_grpc()
         && answer.status() == StatusCode::OK
@@ -278,36 +314,46 @@ async fn judge(
     {
         return judge_grpc(code, answer.headers(), health.obey_retry_after);
     }
-    let pause = match answer.status().as_u16() {
+    let status = answer.status().as_u16();
+    let pause = match status {
         429 | 503 if health.obey_retry_after => retry::pause(answer.headers(), SystemTime::now()),
         _ => None,
     };
-    let report = match (pause, answer.status().as_u16()) {
-        (Some(pause), _) => Some(Report::Pause(pause)),
-        (None, status) if health.trip_status.contains(&status) => {
-            // What the request itself may have caused does not take the last server.
-            (matches!(status, 502..=504) || exchange.has_other_server()).then_some(Report::Failed)
+    let cause = Cause::of(answer.status(), answer.headers());
+    let is_failure = health.trip_status.contains(&status);
+    let report = match (pause, status) {
+        (_, 429) if !is_failure => {
+            exchange.says_nothing();
+            let why = Failing::OwnStatus(status);
+            return Judgement::doubtful(cause, pause.map_or(Report::Failed(why), |pause| Report::Pause(pause, why)));
         }
-        (None, 429) => None,
+        (Some(pause), _) => Some(Report::Pause(pause, Failing::Status(status))),
+        (None, 502..=504) if is_failure => Some(Report::Failed(Failing::Status(status))),
+        // The request itself may have caused it.
+        (None, _) if is_failure && !exchange.is_served_elsewhere(epoch, job_type) => None,
+        (None, _) if is_failure && exchange.is_indispensable(epoch) => {
+            Some(Report::FailedMaybe(Failing::Status(status)))
+        }
+        (None, _) if is_failure => Some(Report::Failed(Failing::Status(status))),
         (None, _) => Some(Report::BeganWell),
     };
     if !matches!(report, Some(Report::BeganWell)) {
         exchange.says_nothing();
     }
-    (Cause::of(answer.status(), answer.headers()), report)
+    Judgement::of(cause, report)
 }
 
 /// The same of an answer that is nothing but this gRPC status: as of its like among HTTP's, 503 and 429.
-fn judge_grpc(code: u16, headers: &HeaderMap, obey_pushback: bool) -> (Option<Cause>, Option<Report>) {
+fn judge_grpc(code: u16, headers: &HeaderMap, obey_pushback: bool) -> Judgement {
     let pushback = grpc::pushback(headers);
-    let pause =
-        pushback.filter(|pause| obey_pushback && !pause.is_zero()).map(retry::at_most_longest).map(Report::Pause);
+    let pause = pushback.filter(|pause| obey_pushback && !pause.is_zero()).map(retry::at_most_longest);
+    let report = pause.map_or(Report::Failed(Failing::Grpc(code)), |pause| Report::Pause(pause, Failing::Grpc(code)));
     match (code, pushback) {
-        (grpc::UNAVAILABLE, None) => (Some(Cause::Status), Some(Report::Failed)),
-        (grpc::UNAVAILABLE, Some(_)) => (Some(Cause::Refused), pause.or(Some(Report::Failed))),
-        (grpc::RESOURCE_EXHAUSTED, Some(_)) => (Some(Cause::Refused), pause),
-        (grpc::RESOURCE_EXHAUSTED, None) => (None, None),
-        _ => (None, Some(Report::BeganWell)),
+        (grpc::UNAVAILABLE, None) => Judgement::of(Some(Cause::Status), Some(report)),
+        (grpc::UNAVAILABLE, Some(_)) => Judgement::of(Some(Cause::Refused), Some(report)),
+        (grpc::RESOURCE_EXHAUSTED, Some(_)) => Judgement::doubtful(Some(Cause::Refused), report),
+        (grpc::RESOURCE_EXHAUSTED, None) => Judgement::of(None, None),
+        _ => Judgement::of(None, Some(Report::BeganWell)),
     }
 }
 

@@ -21,6 +21,9 @@
 //! Trip number `k` since the breaker was last closed lasts `min(open_s 2^(k-1), longest_open_s)`, times a jitter, so that
 //! servers that failed together are not tried together.
 //!
+//! A probe that says nothing (a client that sends its body for minutes, an answer that takes long to begin) holds nobody
+//! up for ever: while none has, one more is sent after `open_s`, the next after twice that, and so on up to `longest_open_s`.
+//!
 //! Slow start is a preference: beyond the number allowed the server gets what finds no place elsewhere. The number doubles
 //! when as many answers were good as it allows, and each of [`STEPS`] parts of `slow_start_s`; slow start is over when it
 //! is more than [`ENOUGH`] and more than twice the server's slots, or with the last part. Too many failures trip the server
@@ -133,8 +136,15 @@ pub(crate) struct Breaker {
 enum Phase {
     Closed,
     Open { until: Instant },
-    HalfOpen,
+    HalfOpen(HalfOpen),
     SlowStart(SlowStart),
+}
+
+/// Probes are on their way, so many at a time; one more from then on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct HalfOpen {
+    at_a_time: u32,
+    grows_at: Instant,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,7 +180,7 @@ impl Breaker {
             (None, _) if !self.checks_say_up => Condition::Down,
             (None, Phase::Closed) => Condition::Up,
             (None, Phase::Open { .. }) => Condition::Tripped,
-            (None, Phase::HalfOpen) => Condition::Probing,
+            (None, Phase::HalfOpen(_)) => Condition::Probing,
             (None, Phase::SlowStart(_)) => Condition::SlowStart,
         }
     }
@@ -178,7 +188,7 @@ impl Breaker {
     pub(crate) fn allowed(&self) -> Allowed {
         match (self.condition(), self.phase) {
             (Condition::Up, _) => Allowed::All,
-            (Condition::Probing, _) => Allowed::AtATime(1),
+            (Condition::Probing, Phase::HalfOpen(HalfOpen { at_a_time, .. })) => Allowed::AtATime(at_a_time),
             (Condition::SlowStart, Phase::SlowStart(SlowStart { at_a_time, .. })) => Allowed::Preferably(at_a_time),
             _ => Allowed::Nothing,
         }
@@ -206,8 +216,8 @@ impl Breaker {
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
         match self.phase {
             Phase::Open { until } => Some(until),
-            Phase::SlowStart(SlowStart { grows_at, .. }) => Some(grows_at),
-            Phase::Closed | Phase::HalfOpen => None,
+            Phase::HalfOpen(HalfOpen { grows_at, .. }) | Phase::SlowStart(SlowStart { grows_at, .. }) => Some(grows_at),
+            Phase::Closed => None,
         }
     }
 
@@ -215,7 +225,7 @@ impl Breaker {
     pub(crate) fn began_well(&mut self, slots: u32, now: Instant, settings: &Health) {
         match &mut self.phase {
             Phase::Closed | Phase::Open { .. } => {}
-            Phase::HalfOpen => self.start_slowly(2, now, settings),
+            Phase::HalfOpen(_) => self.start_slowly(2, now, settings),
             Phase::SlowStart(slow) => {
                 slow.good += 1;
                 if slow.good >= slow.at_a_time {
@@ -265,23 +275,26 @@ impl Breaker {
         self.trips = 0;
     }
 
-    /// A request failed. `jitter` is about 1.
-    pub(crate) fn failed(&mut self, now: Instant, jitter: f64, settings: &Health) {
+    /// A request failed. `jitter` is about 1. A server that works cannot always be `spared`: then too many failures do not
+    /// trip it. Whether they are too many.
+    pub(crate) fn failed(&mut self, now: Instant, jitter: f64, spared: bool, settings: &Health) -> bool {
         self.failures = self.failures.saturating_add(1);
         let half = self.answer(settings);
         self.failed.push_back(self.answers);
         let too_many = self.failures >= settings.trip_after || self.failed.len() >= half as usize;
         let trips = match self.phase {
             Phase::Closed | Phase::SlowStart(_) => settings.trip_after > 0 && too_many,
-            Phase::HalfOpen => true,
+            Phase::HalfOpen(_) => true,
             Phase::Open { .. } => false,
         };
-        if trips {
-            let doublings = i32::try_from(self.trips).unwrap_or(i32::MAX).min(64);
-            let open_s = (settings.open_s * 2_f64.powi(doublings)).min(settings.longest_open_s) * jitter;
+        if trips && !spared && !matches!(self.phase, Phase::HalfOpen(_)) {
+            self.forget_failures();
+        } else if trips {
+            let open = doubled(self.trips, settings).mul_f64(jitter);
             self.trips = self.trips.saturating_add(1);
-            self.open(now + seconds(open_s));
+            self.open(now + open);
         }
+        trips
     }
 
     /// The server asks for a pause.
@@ -292,12 +305,19 @@ impl Breaker {
         }
     }
 
-    /// Time has passed: an open breaker may be due, or a slow start; the server has so many slots.
-    pub(crate) fn wake(&mut self, slots: u32, now: Instant) {
+    /// Time has passed: an open breaker may be due, one more probe, or a slow start; the server has so many slots, and so
+    /// many probes are under way.
+    pub(crate) fn wake(&mut self, slots: u32, probes: u32, now: Instant, settings: &Health) {
         match &mut self.phase {
             Phase::Open { until } if *until <= now => {
-                self.phase = Phase::HalfOpen;
+                self.phase = Phase::HalfOpen(HalfOpen { at_a_time: 1, grows_at: now + doubled(0, settings) });
                 self.begin_generation();
+            }
+            Phase::HalfOpen(HalfOpen { at_a_time, grows_at }) if *grows_at <= now => {
+                if probes >= *at_a_time {
+                    *at_a_time = at_a_time.saturating_add(1);
+                }
+                *grows_at = now + doubled(*at_a_time - 1, settings);
             }
             Phase::SlowStart(slow) if slow.grows_at <= now => {
                 slow.steps += 1;
@@ -369,6 +389,12 @@ impl Breaker {
     }
 }
 
+/// `min(open_s 2^times, longest_open_s)`.
+fn doubled(times: u32, settings: &Health) -> Duration {
+    let doublings = i32::try_from(times).unwrap_or(i32::MAX).min(64);
+    seconds((settings.open_s * 2_f64.powi(doublings)).min(settings.longest_open_s))
+}
+
 /// A time that fits on any clock.
 pub(crate) fn seconds(seconds: f64) -> Duration {
     let longest = Duration::from_hours(24 * 365);
@@ -388,7 +414,9 @@ mod tests {
     }
 
     fn fail(breaker: &mut Breaker, now: Instant, times: u32) {
-        (0..times).for_each(|_| breaker.failed(now, 1.0, &settings()));
+        for _ in 0..times {
+            breaker.failed(now, 1.0, true, &settings());
+        }
     }
 
     #[test]
@@ -413,14 +441,14 @@ mod tests {
         for seconds in [1, 2, 4, 5, 5] {
             let until = now + Duration::from_secs(seconds);
             assert_eq!(breaker.opens_at(), Some(until));
-            breaker.wake(1, until - Duration::from_nanos(1));
+            breaker.wake(1, 0, until - Duration::from_nanos(1), &settings());
             assert_eq!(breaker.condition(), Condition::Tripped);
-            breaker.wake(1, until);
+            breaker.wake(1, 0, until, &settings());
             assert_eq!((breaker.condition(), breaker.allowed()), (Condition::Probing, Allowed::AtATime(1)));
             now = until;
             fail(&mut breaker, now, 1);
         }
-        breaker.wake(1, now + Duration::from_secs(5));
+        breaker.wake(1, 0, now + Duration::from_secs(5), &settings());
         let mut allowed = Vec::new();
         for _ in 0..15 {
             begin_well(&mut breaker, 1, now);
@@ -437,7 +465,7 @@ mod tests {
     fn slow_start_goes_on_to_twice_the_slots_and_failures_in_a_row_trip_it() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         fail(&mut breaker, now, 3);
-        breaker.wake(16, now + Duration::from_secs(1));
+        breaker.wake(16, 0, now + Duration::from_secs(1), &settings());
         (0..1 + 2 + 4 + 8 + 16 + 31).for_each(|_| begin_well(&mut breaker, 16, now));
         assert_eq!(breaker.allowed(), Allowed::Preferably(32));
         fail(&mut breaker, now, 2);
@@ -454,7 +482,9 @@ mod tests {
             answers.take(10_000).position(|good| {
                 match good {
                     true => breaker.ended_well(&settings()),
-                    false => breaker.failed(now, 1.0, &settings()),
+                    false => {
+                        breaker.failed(now, 1.0, true, &settings());
+                    }
                 }
                 breaker.condition() == Condition::Tripped
             })
@@ -465,7 +495,7 @@ mod tests {
         assert_eq!(trips_after(&mut (0..100).map(|_| true).chain(every(2))), Some(118), "good ones of old do not help");
         assert_eq!(trips_after(&mut [true, false, false, false].into_iter()), Some(3));
         let mut breaker = Breaker::default();
-        breaker.failed(now, 1.0, &settings());
+        breaker.failed(now, 1.0, true, &settings());
         for _ in 0..19 {
             assert!(!breaker.is_calm());
             breaker.ended_well(&settings());
@@ -475,18 +505,52 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_cannot_be_spared_stays_and_the_failures_are_told() {
+        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let mut fails = |spared| breaker.failed(now, 1.0, spared, &settings());
+        assert_eq!([false; 6].map(&mut fails), [false, false, true, false, false, true]);
+        assert!(!fails(false) && !fails(true) && fails(true), "they count beside those of another kind");
+        assert_eq!(breaker.condition(), Condition::Tripped);
+        breaker.wake(1, 0, now + Duration::from_secs(1), &settings());
+        assert!(breaker.failed(now, 1.0, false, &settings()));
+        assert_eq!(breaker.condition(), Condition::Tripped, "a probe that fails is no proof that it works");
+    }
+
+    #[test]
+    fn a_probe_that_says_nothing_is_followed_by_another_in_longer_and_longer_turns() {
+        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        fail(&mut breaker, now, 3);
+        let after = |s| now + Duration::from_secs(s);
+        breaker.wake(1, 0, after(1), &settings());
+        // Nobody has come yet.
+        for second in 2..10 {
+            assert_eq!(breaker.wakes_at(), Some(after(second)));
+            breaker.wake(1, 0, after(second), &settings());
+            assert_eq!(breaker.allowed(), Allowed::AtATime(1));
+        }
+        // 1, 2, 4 and then 5 seconds, `longest_open_s`, apart.
+        for (probes, at) in [(1, 10), (2, 12), (3, 16), (4, 21), (5, 26)] {
+            assert_eq!(breaker.wakes_at(), Some(after(at)));
+            breaker.wake(1, probes, after(at), &settings());
+            assert_eq!((breaker.allowed(), breaker.condition()), (Allowed::AtATime(probes + 1), Condition::Probing));
+        }
+        begin_well(&mut breaker, 1, now);
+        assert_eq!(breaker.allowed(), Allowed::Preferably(2));
+    }
+
+    #[test]
     fn slow_start_grows_with_time_too_and_is_over_after_slow_start_s() {
         let (mut breaker, began) = (Breaker::default(), Instant::now());
         let health = Health { slow_start_s: 8.0, ..settings() };
         fail(&mut breaker, began, 3);
-        breaker.wake(1000, began + Duration::from_secs(1));
+        breaker.wake(1000, 0, began + Duration::from_secs(1), &settings());
         breaker.began_well(1000, began, &health);
         for second in 1..8 {
             assert_eq!(breaker.wakes_at(), Some(began + Duration::from_secs(second)));
-            breaker.wake(1000, began + Duration::from_secs(second));
+            breaker.wake(1000, 0, began + Duration::from_secs(second), &settings());
             assert_eq!(breaker.allowed(), Allowed::Preferably(2 << second));
         }
-        breaker.wake(1000, began + Duration::from_secs(8));
+        breaker.wake(1000, 0, began + Duration::from_secs(8), &settings());
         assert_eq!((breaker.allowed(), breaker.wakes_at()), (Allowed::All, None));
     }
 
@@ -495,7 +559,7 @@ mod tests {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         let health = Health { slow_start_s: 0.0, ..settings() };
         fail(&mut breaker, now, 3);
-        breaker.wake(1, now + Duration::from_secs(1));
+        breaker.wake(1, 0, now + Duration::from_secs(1), &settings());
         breaker.began_well(1, now, &health);
         assert_eq!(breaker.allowed(), Allowed::All);
     }
@@ -504,7 +568,7 @@ mod tests {
     fn trip_after_0_never_trips_and_a_pause_is_kept_all_the_same() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         let never = Health { trip_after: 0, ..settings() };
-        (0..1000).for_each(|_| breaker.failed(now, 1.0, &never));
+        assert!((0..1000).all(|_| !breaker.failed(now, 1.0, true, &never)));
         assert_eq!(breaker.condition(), Condition::Up);
         breaker.pause(now + Duration::from_secs(7));
         breaker.pause(now + Duration::from_secs(3));
@@ -537,7 +601,7 @@ mod tests {
         fail(&mut breaker, now, 3);
         breaker.checked(false, &Checks::of("/"), now, &settings());
         assert_eq!((breaker.condition(), breaker.opens_at()), (Condition::Draining, None));
-        breaker.wake(1, now + Duration::from_secs(60));
+        breaker.wake(1, 0, now + Duration::from_secs(60), &settings());
         begin_well(&mut breaker, 1, now);
         assert_eq!(breaker.allowed(), Allowed::Nothing);
         breaker.told(Word::Down);
@@ -552,11 +616,11 @@ mod tests {
         let mut last = breaker.generation();
         let mut changed =
             |breaker: &Breaker| std::mem::replace(&mut last, breaker.generation()) != breaker.generation();
-        breaker.failed(now, 1.0, &settings());
+        breaker.failed(now, 1.0, true, &settings());
         assert!(!changed(&breaker));
         fail(&mut breaker, now, 2);
         assert!(changed(&breaker), "it trips");
-        breaker.wake(1, now + Duration::from_secs(1));
+        breaker.wake(1, 0, now + Duration::from_secs(1), &settings());
         assert!(changed(&breaker), "it is probed");
         begin_well(&mut breaker, 1, now);
         assert!(!changed(&breaker), "slow start goes on from the probe");

@@ -1,8 +1,8 @@
 //! The dispatcher of the core, shared by all connections: one mutex around the live state and its generator.
 //!
 //! Exact shortest-queue decisions need one linearised state. Inside the lock there are decisions only: no I/O, no
-//! await, no logging, no metrics; memory is allocated only for a job that has to wait anyway. Reports copy the counts
-//! in short turns, so that a fleet of 100,000 servers does not stop the traffic.
+//! await, no logging, no metrics, nobody woken; memory is allocated only where jobs wait. Reports copy the counts in
+//! short turns, so that a fleet of 100,000 servers does not stop the traffic.
 //!
 //! The [`Epoch`] in service stands beside the dispatcher in the lock, where it tells which object a server's id means,
 //! and outside of it for everybody to read. Who read one and comes to the lock with another in it learns that, and
@@ -18,7 +18,7 @@ use shortline_core::live::{JoinKind, Joined, Prepared, Routed, ServerKey, Starte
 use shortline_core::policy::PolicyError;
 use shortline_core::random::Generator;
 use shortline_core::{Arrival, Blocked, JobTypeId, LiveDispatcher, ServerId, Ticket};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use crate::breaker::Condition;
 use crate::epoch::Epoch;
@@ -26,6 +26,7 @@ use crate::errors::Refusal;
 use crate::histogram::Histogram;
 use crate::in_flight::{Again, InFlight, InLine, Reason, Route};
 use crate::stats::JobTypeRecord;
+use crate::supply::Supply;
 
 /// What waits in the core's lines: the way to deliver a place.
 pub(crate) type Delivery = oneshot::Sender<InFlight>;
@@ -50,8 +51,6 @@ pub(crate) struct Dispatch {
     unwell: AtomicUsize,
     /// How often a breaker has tripped.
     trips: AtomicU64,
-    /// Rings when there may be servers up for a job type that had none, or the other way round.
-    supply: watch::Sender<()>,
 }
 
 /// From how many jobs on a server gets no more.
@@ -70,6 +69,43 @@ struct Live {
     rng: Generator,
     /// What the ids of `dispatcher` mean.
     epoch: Arc<Epoch>,
+}
+
+impl Live {
+    /// A job has joined the line of its type. From the first one on the supply is kept as it is.
+    fn joins_line(&self, job_type: JobTypeId) {
+        if self.dispatcher.waiting(job_type) == 1 {
+            self.set_supply(job_type);
+        }
+    }
+
+    /// Whether it has changed.
+    fn set_supply(&self, job_type: JobTypeId) -> bool {
+        let supply = if self.dispatcher.has_uncapped_server_beside(job_type, &[]) {
+            Supply::Up
+        } else if self.dispatcher.has_server_up(job_type) {
+            Supply::Probes
+        } else {
+            Supply::Nothing
+        };
+        self.epoch.job_type(job_type).supply().set(supply)
+    }
+
+    /// Something has changed, at this server if there is one: the job types in line that have another supply now.
+    /// O(job types in line x degree).
+    fn news(&self, at: Option<ServerId>) -> Vec<Arc<JobTypeRecord>> {
+        let graph = self.epoch.fleet.graph();
+        let mut in_line = self.dispatcher.job_types_in_line();
+        in_line.retain(|&job_type| {
+            at.is_none_or(|server| graph.contains(job_type.index(), server)) && self.set_supply(job_type)
+        });
+        in_line.into_iter().map(|job_type| Arc::clone(self.epoch.job_type(job_type))).collect()
+    }
+}
+
+/// Wakes who is in line for these job types. Outside of the lock.
+fn ring(job_types: &[Arc<JobTypeRecord>]) {
+    job_types.iter().for_each(|job_type| job_type.supply().ring());
 }
 
 /// A server's counts at a moment.
@@ -115,7 +151,6 @@ impl Dispatch {
             jitter: Mutex::new(Generator::seed_from_u64(seed.wrapping_add(1))),
             unwell: AtomicUsize::new(0),
             trips: AtomicU64::new(0),
-            supply: watch::Sender::new(()),
         })
     }
 
@@ -147,19 +182,21 @@ impl Dispatch {
     fn route_in(self: &Arc<Self>, epoch: &Arc<Epoch>, job_type: JobTypeId) -> Option<Route> {
         let began = Instant::now();
         let mut receiver = None;
-        let held;
         let decision = {
-            let Live { dispatcher, rng, .. } = &mut *self.lock_in(epoch)?;
-            held = epoch.waits && !dispatcher.has_server_up(job_type);
-            if held && epoch.limits.hold.is_none() {
+            let live = &mut *self.lock_in(epoch)?;
+            if epoch.waits && epoch.limits.hold.is_none() && !live.dispatcher.has_server_up(job_type) {
                 Routed::Blocked(Blocked::NoServerUp)
             } else {
                 let wait = || {
                     let (sender, started) = oneshot::channel();
-                    receiver = Some((started, self.supply.subscribe()));
+                    receiver = Some(started);
                     sender
                 };
-                dispatcher.route(job_type, wait, rng)
+                let routed = live.dispatcher.route(job_type, wait, &mut live.rng);
+                if matches!(routed, Routed::Waiting(_)) {
+                    live.joins_line(job_type);
+                }
+                routed
             }
         };
         self.decision_s.observe(began.elapsed());
@@ -178,9 +215,8 @@ impl Dispatch {
                 )
             }
             Routed::Waiting(ticket) => {
-                let (started, supply) = receiver.expect("a job that waits has a way to be told");
-                let job_type = Arc::clone(epoch.job_type(job_type));
-                Route::InLine(InLine::new(self, ticket, started, supply, job_type, held))
+                let started = receiver.expect("a job that waits has a way to be told");
+                Route::InLine(InLine::new(self, ticket, started, Arc::clone(epoch.job_type(job_type)), false))
             }
             Routed::Blocked(blocked) => {
                 self.count_decision(Reason::Blocked);
@@ -201,15 +237,15 @@ impl Dispatch {
     /// Puts another fleet into service, prepared from the one that is: counts, lines and caps go over by name. Returns the
     /// number of exchanges so far. Waiting jobs whose line is no more are dismissed.
     pub(crate) fn take_over(self: &Arc<Self>, prepared: Prepared<Delivery>, epoch: &Arc<Epoch>) -> u64 {
-        let (migrated, exchanges) = {
+        let (migrated, exchanges, news) = {
             let live = &mut *self.lock();
             let migrated = live.dispatcher.migrate(prepared);
             live.epoch = Arc::clone(epoch);
             self.epoch.store(Arc::clone(epoch));
-            (migrated, live.dispatcher.epoch())
+            (migrated, live.dispatcher.epoch(), live.news(None))
         };
         self.deliver(migrated.started, epoch);
-        self.supply.send_replace(());
+        ring(&news);
         // Whoever waits for it learns by the drop of its sender.
         drop(migrated.dropped);
         exchanges
@@ -239,57 +275,50 @@ impl Dispatch {
     /// Gives a server the cap that `cap` makes of the number of jobs there. What that starts is to be delivered once no
     /// lock is held. `None`: there is no server of this name in service.
     pub(crate) fn set_cap(&self, server: &str, cap: impl FnOnce(u32) -> Cap) -> Option<(Started, Arc<Epoch>)> {
-        let (started, epoch, supply_changed) = {
-            let Live { dispatcher, epoch, .. } = &mut *self.lock();
+        let (started, epoch, news) = {
+            let live = &mut *self.lock();
+            let Live { dispatcher, epoch, .. } = live;
             let server = epoch.fleet.find_server(server)?;
-            let was_down = dispatcher.cap(server) == Some(0);
             let started = match cap(dispatcher.jobs(server)) {
                 Cap::Lifted => dispatcher.set_cap(server, None),
                 Cap::At(cap) => dispatcher.set_cap(server, Some(cap)),
                 Cap::Preferred(cap) => dispatcher.spare(server, cap),
             };
-            (started, Arc::clone(epoch), was_down != (dispatcher.cap(server) == Some(0)))
+            (started, Arc::clone(epoch), live.news(Some(server)))
         };
-        if supply_changed {
-            self.supply.send_replace(());
-        }
+        ring(&news);
         Some((started, epoch))
     }
 
     /// No request of this job type goes to this server for now; by names. Whether it is so: not if no other server would
     /// be left for the job type.
     pub(crate) fn suspend_unless_last(self: &Arc<Self>, job_type: &str, server: &str) -> bool {
-        let (started, epoch) = {
-            let Live { dispatcher, epoch, .. } = &mut *self.lock();
+        let (started, epoch, news) = {
+            let live = &mut *self.lock();
+            let Live { dispatcher, epoch, .. } = live;
             let found = epoch.fleet.find_job_type(job_type).zip(epoch.fleet.find_server(server));
             let Some((job_type, server)) = found else { return false };
             if !dispatcher.has_server_up_beside(job_type, &[dispatcher.key(server)]) {
                 return false;
             }
-            (dispatcher.suspend(job_type, server), Arc::clone(epoch))
+            (dispatcher.suspend(job_type, server), Arc::clone(epoch), live.news(Some(server)))
         };
-        self.supply.send_replace(());
+        ring(&news);
         self.deliver(started, &epoch);
         true
     }
 
     /// Requests of this job type go to this server again; by names.
     pub(crate) fn resume(self: &Arc<Self>, job_type: &str, server: &str) {
-        let (started, epoch) = {
-            let Live { dispatcher, epoch, .. } = &mut *self.lock();
+        let (started, epoch, news) = {
+            let live = &mut *self.lock();
+            let Live { dispatcher, epoch, .. } = live;
             let found = epoch.fleet.find_job_type(job_type).zip(epoch.fleet.find_server(server));
             let Some((job_type, server)) = found else { return };
-            (dispatcher.resume(job_type, server), Arc::clone(epoch))
+            (dispatcher.resume(job_type, server), Arc::clone(epoch), live.news(Some(server)))
         };
-        self.supply.send_replace(());
+        ring(&news);
         self.deliver(started, &epoch);
-    }
-
-    /// Whether some server beside those takes requests of this job type.
-    pub(crate) fn has_server_up_beside(&self, job_type: &str, these: &[ServerKey]) -> bool {
-        let Live { dispatcher, epoch, .. } = &*self.lock();
-        let job_type = epoch.fleet.find_job_type(job_type);
-        job_type.is_some_and(|job_type| dispatcher.has_server_up_beside(job_type, these))
     }
 
     /// A request that has been at these servers: a place at another one, or, if it `may_wait`, what it would have got if
@@ -303,28 +332,33 @@ impl Dispatch {
     ) -> Again {
         let mut receiver = None;
         let (waiting, record, held) = {
-            let Live { dispatcher, rng, epoch } = &mut *self.lock();
+            let live = &mut *self.lock();
+            let Live { dispatcher, rng, epoch } = live;
             let Some(id) = epoch.fleet.find_job_type(job_type.name()) else { return Again::Nowhere };
             if let Some(Joined { server, key, kind, .. }) = dispatcher.route_avoiding(id, tried, rng) {
                 let reason = Reason::of(kind);
                 self.count_decision(reason);
                 return Again::Placed(InFlight::new(self, Arc::clone(epoch.server(server)), key, arrival), reason);
             }
-            let held = !dispatcher.has_server_up_beside(id, tried);
-            if !may_wait || held && !(epoch.waits && epoch.limits.hold.is_some()) {
+            let is_held = epoch.waits && epoch.limits.hold.is_some();
+            let waits_anyway = !is_held && dispatcher.has_server_up_beside(id, tried);
+            if !may_wait || !is_held && !waits_anyway {
                 return Again::Nowhere;
             }
+            let held = is_held && !dispatcher.has_uncapped_server_beside(id, tried);
             let wait = || {
                 let (sender, started) = oneshot::channel();
-                receiver = Some((started, self.supply.subscribe()));
+                receiver = Some(started);
                 sender
             };
-            (dispatcher.come_back(id, arrival, tried, wait), Arc::clone(epoch.job_type(id)), held)
+            let (waiting, record) = (dispatcher.come_back(id, arrival, tried, wait), Arc::clone(epoch.job_type(id)));
+            if waiting.is_ok() {
+                live.joins_line(id);
+            }
+            (waiting, record, held)
         };
         match (waiting, receiver) {
-            (Ok(ticket), Some((started, supply))) => {
-                Again::InLine(InLine::new(self, ticket, started, supply, record, held))
-            }
+            (Ok(ticket), Some(started)) => Again::InLine(InLine::new(self, ticket, started, record, held)),
             (Err(Blocked::NoServerUp), _) => Again::Nowhere,
             _ => {
                 self.count_decision(Reason::Blocked);
@@ -369,12 +403,6 @@ impl Dispatch {
     pub(crate) fn has_cap(&self, server: &str) -> bool {
         let Live { dispatcher, epoch, .. } = &*self.lock();
         epoch.fleet.find_server(server).is_some_and(|server| dispatcher.cap(server).is_some())
-    }
-
-    /// Whether some server takes requests of the job type of this name.
-    pub(crate) fn has_server_up(&self, job_type: &str) -> bool {
-        let Live { dispatcher, epoch, .. } = &*self.lock();
-        epoch.fleet.find_job_type(job_type).is_some_and(|job_type| dispatcher.has_server_up(job_type))
     }
 
     /// Jobs at a server; 0 if there is no server of this name.

@@ -9,17 +9,19 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode, Uri, request};
-use shortline_core::Arrival;
 use shortline_core::live::ServerKey;
+use shortline_core::{Arrival, JobTypeId};
 use tokio::time::Instant;
 
+use crate::epoch::Epoch;
 use crate::fleet_server::Server;
 use crate::gateway::Gateway;
 use crate::grpc;
-use crate::health::Report;
+use crate::health::{Doubt, Failing, Report};
 use crate::hints::HintSender;
 use crate::in_flight::{InFlight, Reason};
 use crate::outcome::Outcome;
+use crate::retry::Cause;
 use crate::stats::JobTypeRecord;
 
 /// One request's record.
@@ -53,7 +55,16 @@ pub(crate) struct Exchange {
     /// How often it was sent to another server.
     retries: u32,
     /// What the access log wants to know, if there is one.
-    line: Option<Box<(Method, Uri)>>,
+    line: Option<Box<Line>>,
+}
+
+/// Of a request's line in the access log, what is not known otherwise.
+#[derive(Debug)]
+struct Line {
+    method: Method,
+    uri: Uri,
+    /// Servers that had it in vain, and why.
+    tried: String,
 }
 
 impl Exchange {
@@ -80,7 +91,8 @@ impl Exchange {
             outcome: Outcome::ClientAbort,
             failed: false,
             retries: 0,
-            line: logged.then(|| Box::new((head.method.clone(), head.uri.clone()))),
+            line: logged
+                .then(|| Box::new(Line { method: head.method.clone(), uri: head.uri.clone(), tried: String::new() })),
         }
     }
 
@@ -153,6 +165,11 @@ impl Exchange {
         self.place.as_ref().map(InFlight::arrival)
     }
 
+    /// Since when it had found no server up when it got its place.
+    pub(crate) fn none_up_since(&self) -> Option<Instant> {
+        self.place.as_ref().and_then(InFlight::none_up_since)
+    }
+
     /// Its place, for the dispatcher.
     pub(crate) fn key(&self) -> Option<ServerKey> {
         self.place.as_ref().and_then(InFlight::key)
@@ -160,9 +177,12 @@ impl Exchange {
 
     /// It fares like this at its server.
     pub(crate) fn report(&mut self, report: Report) {
-        self.failed |= report == Report::Failed;
-        if let Some(place) = &self.place {
-            place.report(report);
+        self.failed |= matches!(report, Report::Failed(_) | Report::FailedMaybe(_));
+        if let Some(place) = &self.place
+            && place.report(report)
+            && let (Report::FailedMaybe(why), Some(job_type)) = (report, &self.job_type)
+        {
+            place.server().keep_from(&self.gateway.dispatch, job_type, why);
         }
     }
 
@@ -171,10 +191,33 @@ impl Exchange {
         self.failed = true;
     }
 
-    /// Whether another server would take it.
-    pub(crate) fn has_other_server(&self) -> bool {
-        let here: Vec<ServerKey> = self.key().into_iter().collect();
-        self.job_type().is_some_and(|job_type| self.gateway.dispatch.has_server_up_beside(job_type.name(), &here))
+    /// What its answer would say of its server, if another one took the request.
+    pub(crate) fn doubt(&self, report: Report) -> Option<Doubt> {
+        self.place.as_ref().map(|place| place.doubt(report))
+    }
+
+    /// Whether another server gets requests of its job type.
+    pub(crate) fn is_served_elsewhere(&self, epoch: &Epoch, job_type: JobTypeId) -> bool {
+        let id = self.server.as_ref().and_then(|server| epoch.fleet.find_server(server.name()));
+        id.is_some_and(|id| epoch.is_served_beside(job_type, id))
+    }
+
+    /// Whether some job type has no other server than its.
+    pub(crate) fn is_indispensable(&self, epoch: &Epoch) -> bool {
+        self.server.as_ref().is_some_and(|server| epoch.cannot_spare(server))
+    }
+
+    /// Another server took the request: so it was not the request's fault.
+    pub(crate) fn confirm(&self, doubts: Vec<Doubt>) {
+        doubts.into_iter().for_each(|doubt| doubt.confirm(&self.gateway.dispatch));
+    }
+
+    /// It goes on to another server, because of this.
+    pub(crate) fn tried(&mut self, cause: Cause) {
+        if let (Some(line), Some(server)) = (&mut self.line, &self.server) {
+            let separator = if line.tried.is_empty() { "" } else { ", " };
+            line.tried.push_str(&format!("{separator}{}: {}", server.name(), cause.name()));
+        }
     }
 
     /// Its server does not have its model; whether another one may have it.
@@ -189,7 +232,7 @@ impl Exchange {
     pub(crate) fn trailed_by(&mut self, trailers: &HeaderMap) {
         self.said(trailers);
         if self.grpc_status == Some(grpc::UNAVAILABLE) {
-            self.report(Report::Failed);
+            self.report(Report::Failed(Failing::Grpc(grpc::UNAVAILABLE)));
         }
     }
 
@@ -279,7 +322,7 @@ impl Drop for Exchange {
         let response = self.arrived.elapsed();
         self.gateway.stats.ended(self.job_type(), self.outcome, response);
         if let Some(line) = &self.line {
-            let (method, uri) = &**line;
+            let Line { method, uri, tried } = &**line;
             tracing::info!(
                 target: "shortline::access",
                 %method,
@@ -294,6 +337,7 @@ impl Drop for Exchange {
                 bytes_received = self.received,
                 outcome = self.outcome.name(),
                 retries = (self.retries > 0).then_some(self.retries),
+                tried = (!tried.is_empty()).then_some(tried.as_str()),
             );
         }
         // Last: who waits for all requests to end finds them counted.

@@ -17,11 +17,11 @@ use crate::breaker::Word;
 use crate::cut_off::CutOff;
 use crate::descriptors;
 use crate::dispatch::Dispatch;
-use crate::epoch::{Addresses, Limits};
+use crate::epoch::{Addresses, Limits, endpoints};
 use crate::errors::Refusal;
 use crate::fleet_server::Server;
 use crate::per_client::PerClient;
-use crate::reload::{CompleteFleet, ReadFleet, Reloads, Source};
+use crate::reload::{CompleteFleet, READ_AT_MOST, ReadFleet, Reloads, Source};
 use crate::retry_budget::RetryBudget;
 use crate::stats::{JobTypeRecord, Stats};
 use crate::upstream::{Lease, TlsError, names};
@@ -67,6 +67,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// Reads the fleet again, for [`Gateway::reload`]; `None`: it cannot be reloaded.
     pub read: Option<ReadFleet>,
+    /// How long a reload may take to read the fleet, and as long again to read certificates and keys.
+    pub read_at_most: Duration,
     /// Completes a fleet that servers were put into or taken from.
     pub complete: Option<CompleteFleet>,
     /// Most connections of clients, and as many to servers; `None`: a third of the file descriptors that are free.
@@ -86,6 +88,7 @@ impl Options {
             bound: None,
             folder: PathBuf::new(),
             read: None,
+            read_at_most: READ_AT_MOST,
             complete: None,
             connections: None,
         }
@@ -103,6 +106,7 @@ impl fmt::Debug for Options {
             .field("bound", &self.bound.is_some())
             .field("folder", &self.folder)
             .field("read", &self.read.is_some())
+            .field("read_at_most", &self.read_at_most)
             .field("complete", &self.complete.is_some())
             .field("connections", &self.connections)
             .finish()
@@ -198,14 +202,27 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] if fleet, policy and addresses do not make one.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let Options { fleet, policy, addresses, time_scale, seed, bound, folder, read, complete, connections } =
-            options;
+        let Options {
+            fleet,
+            policy,
+            addresses,
+            time_scale,
+            seed,
+            bound,
+            folder,
+            read,
+            read_at_most,
+            complete,
+            connections,
+        } = options;
         let connections = connections.unwrap_or_else(descriptors::share).clamp(1, Semaphore::MAX_PERMITS);
         let retry_budget = RetryBudget::new(&fleet.settings().retry);
-        let source = Source::new(read, complete, policy, by_name(&fleet, addresses)?, folder);
-        let first = source.epoch(fleet, None)?;
+        let addresses = Arc::new(by_name(&fleet, addresses)?);
+        let source = Source::new(read, read_at_most, complete, policy, addresses, folder);
+        let endpoints = endpoints(&fleet, &source.addresses, &source.folder)?;
+        let first = source.epoch(fleet, &endpoints, None);
         Ok(Self {
-            dispatch: Arc::new(Dispatch::new(first.epoch, seed)?),
+            dispatch: Arc::new(Dispatch::new(first, seed)?),
             source: Mutex::new(source),
             reloads: Reloads::default(),
             stats: Stats::new(),

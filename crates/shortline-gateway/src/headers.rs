@@ -16,12 +16,14 @@
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, TE,
     TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::uri::Authority;
 use http::{Method, Version, request};
+use http_body::Frame;
 use rand::{Rng, SeedableRng};
 use shortline_core::random::Generator;
 
@@ -96,6 +98,50 @@ fn is_host(text: &[u8]) -> bool {
 /// Whether a byte may be in a name (`reg-name` in RFC 3986, 3.2.2; less the comma, which some take for a list).
 fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=".contains(&byte)
+}
+
+/// Trailers without what may not be one, since it frames the message, routes it or says who sent it (RFC 9110, 6.5.1), or is
+/// between two neighbours; data as it is.
+pub(crate) fn with_fit_trailers(frame: Frame<Bytes>) -> Frame<Bytes> {
+    match frame.into_trailers() {
+        Ok(mut trailers) => {
+            remove_unfit(&mut trailers);
+            Frame::trailers(trailers)
+        }
+        Err(frame) => frame,
+    }
+}
+
+fn remove_unfit(trailers: &mut HeaderMap) {
+    let is_unfit = |name: &&HeaderName| {
+        is_hop_by_hop(name)
+            || name.as_str().starts_with("x-forwarded-")
+            || matches!(
+                name.as_str(),
+                "authorization"
+                    | "cache-control"
+                    | "content-encoding"
+                    | "content-length"
+                    | "content-range"
+                    | "content-type"
+                    | "cookie"
+                    | "expect"
+                    | "forwarded"
+                    | "host"
+                    | "max-forwards"
+                    | "proxy-authorization"
+                    | "set-cookie"
+                    | "traceparent"
+                    | "trailer"
+                    | "via"
+                    | "x-job-type"
+                    | "x-served-by"
+            )
+    };
+    let gone: Vec<HeaderName> = trailers.keys().filter(is_unfit).cloned().collect();
+    for name in gone {
+        trailers.remove(name);
+    }
 }
 
 /// Whether a body comes as it is, by its length or chunked: the gateway undoes no other transfer coding.

@@ -6,17 +6,45 @@
 //!
 //! Lock order: a server's health, then the dispatcher. Places that free for jobs in line are delivered after both.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use shortline_core::{Fleet, JobTypeId};
+use shortline_core::{Fleet, JobTypeId, ServerId};
 use tokio::time::Instant;
 
 use crate::breaker::{Allowed, Breaker, Condition, Word};
 use crate::dispatch::{Cap, Dispatch};
 use crate::epoch::Epoch;
 use crate::fleet_server::Server;
+
+/// How a server has failed at a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Failing {
+    #[error("no connection")]
+    Connect,
+    #[error("no answer within first_byte_s")]
+    Late,
+    #[error("broke off before its answer, or did not answer in HTTP")]
+    NoAnswer,
+    #[error("broke off its answer")]
+    BrokenAnswer,
+    #[error("paused its answer for longer than idle_s")]
+    Idle,
+    #[error("status {0}")]
+    Status(u16),
+    #[error("status {0}, where another server took the request")]
+    OwnStatus(u16),
+    #[error("gRPC status {0}")]
+    Grpc(u16),
+    #[error("refused twice to begin the request")]
+    Unprocessed,
+    #[error("switched the protocol without proof")]
+    NoProof,
+    #[error("broke a tunnel")]
+    Tunnel,
+}
 
 /// How a request fared at its server.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,9 +54,33 @@ pub(crate) enum Report {
     /// All of a good answer has come.
     EndedWell,
     /// No connection, no answer in time, a broken answer, a status of `trip_status`.
-    Failed,
-    /// The server wants to be left alone for so long.
-    Pause(Duration),
+    Failed(Failing),
+    /// What may be the request's own fault, at a server that other job types cannot spare.
+    FailedMaybe(Failing),
+    /// The server wants to be left alone for so long, as it says with this.
+    Pause(Duration, Failing),
+}
+
+/// What an answer says of its server, unless it is about the request: a 429 may mean the server's load or the client's quota.
+#[derive(Debug)]
+pub(crate) struct Doubt {
+    pub(crate) server: Arc<Server>,
+    pub(crate) generation: u32,
+    pub(crate) report: Report,
+    pub(crate) since: Instant,
+}
+
+impl Doubt {
+    /// It is about the server.
+    pub(crate) fn confirm(self, dispatch: &Arc<Dispatch>) {
+        let report = match self.report {
+            Report::Pause(time, why) => Report::Pause(time.saturating_sub(self.since.elapsed()), why),
+            report => report,
+        };
+        if !matches!(report, Report::Pause(Duration::ZERO, _)) {
+            let _stays: bool = self.server.report(dispatch, self.generation, report);
+        }
+    }
 }
 
 /// A server's health.
@@ -113,32 +165,60 @@ impl ServerHealth {
 }
 
 impl Server {
-    /// A request of this generation fared like this.
-    pub(crate) fn report(self: &Arc<Self>, dispatch: &Arc<Dispatch>, generation: u32, report: Report) {
+    /// Whether it gets requests, as far as it has room.
+    fn is_well(&self) -> bool {
+        matches!(self.health().condition(), Condition::Up | Condition::SlowStart)
+    }
+
+    /// A request of this generation fared like this. Whether it is one failure too many at a server that stays all the same.
+    pub(crate) fn report(self: &Arc<Self>, dispatch: &Arc<Dispatch>, generation: u32, report: Report) -> bool {
         let health = self.health();
         let is_good = matches!(report, Report::BeganWell | Report::EndedWell);
+        let mut stays = false;
         if (is_good && health.calm.load(Relaxed)) || generation != health.generation() {
-            return;
+            return stays;
         }
         let epoch = dispatch.epoch();
         let settings = &epoch.fleet.settings().health;
         let (jitter, now) = (dispatch.jitter(), Instant::now());
-        self.change(dispatch, "requests", |breaker| match report {
+        let unreachable = match report {
+            Report::Failed(Failing::Connect) => self.upstream().why_unreachable(),
+            _ => None,
+        };
+        let why: Option<&dyn fmt::Display> = match (&report, &unreachable) {
+            (_, Some(why)) => Some(why),
+            (Report::Failed(failing) | Report::FailedMaybe(failing) | Report::Pause(_, failing), _) => Some(failing),
+            (Report::BeganWell | Report::EndedWell, _) => None,
+        };
+        self.change(dispatch, "requests", why, |breaker| match report {
             _ if generation != breaker.generation() => {}
             Report::BeganWell => breaker.began_well(slots(&epoch.fleet, self.name()), now, settings),
             Report::EndedWell => breaker.ended_well(settings),
-            Report::Failed => breaker.failed(now, jitter, settings),
-            Report::Pause(time) => breaker.pause(now + time),
+            Report::Failed(_) => {
+                breaker.failed(now, jitter, true, settings);
+            }
+            Report::FailedMaybe(_) => {
+                let too_many = breaker.failed(now, jitter, false, settings);
+                stays = too_many && breaker.condition() != Condition::Tripped;
+            }
+            Report::Pause(time, _) => breaker.pause(now + time),
         });
+        stays
     }
 
     /// The operator speaks.
     pub(crate) fn told(self: &Arc<Self>, dispatch: &Arc<Dispatch>, word: Word) {
-        self.change(dispatch, "operator", |breaker| breaker.told(word));
+        self.change(dispatch, "operator", None, |breaker| breaker.told(word));
     }
 
-    /// Moves the breaker, and the server's cap with it.
-    pub(crate) fn change(self: &Arc<Self>, dispatch: &Arc<Dispatch>, by: &str, change: impl FnOnce(&mut Breaker)) {
+    /// Moves the breaker, and the server's cap with it; `by` whom and `why`, for the log.
+    pub(crate) fn change(
+        self: &Arc<Self>,
+        dispatch: &Arc<Dispatch>,
+        by: &str,
+        why: Option<&dyn fmt::Display>,
+        change: impl FnOnce(&mut Breaker),
+    ) {
         let health = self.health();
         let (started, wakes_at) = {
             let mut state = health.lock();
@@ -148,7 +228,7 @@ impl Server {
             let (after, is) = (view(&state.breaker), state.breaker.condition());
             health.publish(&state.breaker);
             if was != is {
-                self.log(by, was, is, state.breaker.opens_at());
+                self.log((by, why), was, is, state.breaker.opens_at());
                 dispatch.count_condition(was, is);
             }
             let begins = before.1 != after.1;
@@ -169,8 +249,11 @@ impl Server {
         tokio::spawn(async move {
             tokio::time::sleep_until(at).await;
             if let Some(dispatch) = dispatch.upgrade() {
-                let slots = slots(&dispatch.epoch().fleet, server.name());
-                server.change(&dispatch, "time", |breaker| breaker.wake(slots, Instant::now()));
+                let epoch = dispatch.epoch();
+                let slots = slots(&epoch.fleet, server.name());
+                let probes = dispatch.jobs(server.name()).saturating_sub(server.health().lock().older);
+                let settings = &epoch.fleet.settings().health;
+                server.change(&dispatch, "time", None, |breaker| breaker.wake(slots, probes, Instant::now(), settings));
             }
         });
     }
@@ -233,11 +316,20 @@ impl Server {
         })
     }
 
-    fn log(&self, by: &str, was: Condition, is: Condition, opens_at: Option<Instant>) {
+    fn log(
+        &self,
+        (by, why): (&str, Option<&dyn fmt::Display>),
+        was: Condition,
+        is: Condition,
+        opens_at: Option<Instant>,
+    ) {
         let (server, was, now) = (self.name(), was.name(), is.name());
         let for_s = opens_at.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f64());
         match is {
-            Condition::Tripped | Condition::Down => tracing::warn!(server, was, now, by, for_s, "health"),
+            Condition::Tripped | Condition::Down => {
+                let (address, why) = (self.upstream().address(), why.map(tracing::field::display));
+                tracing::warn!(server, %address, was, now, by, why, for_s, "health");
+            }
             _ => tracing::info!(server, was, now, by, for_s, "health"),
         }
     }
@@ -246,10 +338,22 @@ impl Server {
 impl Epoch {
     /// Whether some server of this job type gets requests, or would if it had room. O(degree).
     pub(crate) fn is_served(&self, job_type: JobTypeId) -> bool {
-        let mut any = false;
-        let gets = |condition| matches!(condition, Condition::Up | Condition::SlowStart);
-        self.fleet.graph().for_each(job_type.index(), |id| any |= gets(self.server(id).health().condition()));
-        any
+        self.fleet.graph().any(job_type.index(), |id| self.server(id).is_well())
+    }
+
+    /// Whether some job type has no other server that gets its requests. O(edges) at the most.
+    pub(crate) fn cannot_spare(&self, server: &Server) -> bool {
+        let holds = |id, l: JobTypeId| self.fleet.graph().contains(l.index(), id);
+        self.fleet
+            .find_server(server.name())
+            .is_some_and(|id| self.fleet.job_types().any(|l| holds(id, l) && !self.is_served_beside(l, id)))
+    }
+
+    /// Whether another server than this one gets requests of this job type. O(degree) at the most.
+    pub(crate) fn is_served_beside(&self, job_type: JobTypeId, id: ServerId) -> bool {
+        let (name, now) = (self.job_type(job_type).name(), Instant::now());
+        let takes = |other: &Server| other.is_well() && other.lost().back_in(name, now).is_none();
+        self.fleet.graph().any(job_type.index(), |other| other != id && takes(self.server(other)))
     }
 
     /// How long until the first of this job type's servers will be tried again, if that is certain. O(degree).

@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use shortline_core::live::{JoinKind, ServerKey};
 use shortline_core::{Arrival, JobTypeId, ServerId, Ticket};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::dispatch::Dispatch;
 use crate::epoch::{Epoch, Limits};
 use crate::errors::Refusal;
 use crate::fleet_server::Server;
-use crate::health::Report;
+use crate::health::{Doubt, Report};
 use crate::stats::JobTypeRecord;
+use crate::supply::Supply;
 
 /// A job at a server.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct InFlight {
     generation: u32,
     /// Whether the time it takes is one of its service, and of what.
     timed: Option<Timed>,
+    /// Since when it has found no server up, if it was held until it got this place.
+    none_up_since: Option<Instant>,
 }
 
 /// A job whose service began when it came.
@@ -51,7 +54,15 @@ impl InFlight {
     pub(crate) fn new(dispatch: &Arc<Dispatch>, server: Arc<Server>, key: ServerKey, arrival: Arrival) -> Self {
         server.count_routed();
         let generation = server.health().generation();
-        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), arrival, generation, timed: None }
+        Self {
+            dispatch: Arc::clone(dispatch),
+            server,
+            key: Some(key),
+            arrival,
+            generation,
+            timed: None,
+            none_up_since: None,
+        }
     }
 
     /// The same for a job of this type, which found a free slot at `id` in the fleet of `epoch`.
@@ -68,7 +79,7 @@ impl InFlight {
         let is_timed = before < TIMED_FIRST || before.is_multiple_of(TIMED_LATER);
         let timed = is_timed.then(|| Timed { epoch: Arc::clone(epoch), job_type, server: id });
         let generation = server.health().generation();
-        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), arrival, generation, timed }
+        Self { dispatch: Arc::clone(dispatch), server, key: Some(key), arrival, generation, timed, none_up_since: None }
     }
 
     /// The job has ended with success, so long after it came.
@@ -83,6 +94,16 @@ impl InFlight {
         self.arrival
     }
 
+    /// Since when it had found no server up when it got its place. Unless its server answers, it is held no longer for
+    /// having been there.
+    pub(crate) fn none_up_since(&self) -> Option<Instant> {
+        self.none_up_since
+    }
+
+    pub(crate) fn set_none_up_since(&mut self, since: Option<Instant>) {
+        self.none_up_since = since;
+    }
+
     /// Where the job is.
     pub(crate) fn server(&self) -> &Arc<Server> {
         &self.server
@@ -93,9 +114,14 @@ impl InFlight {
         self.key
     }
 
-    /// The job fares like this.
-    pub(crate) fn report(&self, report: Report) {
-        self.server.report(&self.dispatch, self.generation, report);
+    /// What its answer would say of the server, if another one took the job.
+    pub(crate) fn doubt(&self, report: Report) -> Doubt {
+        Doubt { server: Arc::clone(&self.server), generation: self.generation, report, since: Instant::now() }
+    }
+
+    /// The job fares like this. Whether it is one failure too many at a server that stays all the same.
+    pub(crate) fn report(&self, report: Report) -> bool {
+        self.server.report(&self.dispatch, self.generation, report)
     }
 }
 
@@ -122,10 +148,8 @@ pub(crate) struct InLine {
     dispatch: Arc<Dispatch>,
     ticket: Ticket,
     started: oneshot::Receiver<InFlight>,
-    /// Rings when that may have changed for which job types a server is up.
-    supply: watch::Receiver<()>,
     job_type: Arc<JobTypeRecord>,
-    /// Whether no server was up for it when it came.
+    /// Whether no server was up for it beside those that it was at.
     held: bool,
 }
 
@@ -134,34 +158,45 @@ impl InLine {
         dispatch: &Arc<Dispatch>,
         ticket: Ticket,
         started: oneshot::Receiver<InFlight>,
-        supply: watch::Receiver<()>,
         job_type: Arc<JobTypeRecord>,
         held: bool,
     ) -> Self {
-        Self { dispatch: Arc::clone(dispatch), ticket, started, supply, job_type, held }
+        Self { dispatch: Arc::clone(dispatch), ticket, started, job_type, held }
     }
 
-    /// Whether no server is up for it.
+    /// Whether no server is up for it beside those that it was at.
     pub(crate) fn is_held(&self) -> bool {
         self.held
     }
 
     /// Waits for a place, at most as long as the limits on waits allow; then the job is out of the line. While a server
     /// is up for it, it waits for `queue` from `since` on. From the moment that none is, it waits for `hold` (without one:
-    /// not at all), whether it came before that moment or after it.
-    pub(crate) async fn place(mut self, limits: &Limits, since: Instant) -> Waited {
+    /// not at all), whether it came before that moment or after it; `none_up_since` if that was earlier, before it was at
+    /// a server. A server that is only being tried is not up for one that is held.
+    pub(crate) async fn place(mut self, limits: &Limits, since: Instant, mut none_up_since: Option<Instant>) -> Waited {
         let hold = limits.hold.unwrap_or(Duration::ZERO);
-        let mut none_up_since = self.held.then_some(since);
-        let Self { dispatch, started, supply, job_type, .. } = &mut self;
+        let Self { started, job_type, held, .. } = &mut self;
+        let placed = |place: Result<InFlight, oneshot::error::RecvError>, none_up_since| match place {
+            Ok(mut place) => {
+                place.set_none_up_since(none_up_since);
+                Waited::Placed(place)
+            }
+            Err(_) => Waited::Dismissed,
+        };
         loop {
+            let changed = job_type.supply().changed();
+            let is_up = match job_type.supply().get() {
+                _ if *held => false,
+                Supply::Up => true,
+                Supply::Probes => limits.hold.is_none(),
+                Supply::Nothing => false,
+            };
+            none_up_since = if is_up { None } else { none_up_since.or_else(|| Some(Instant::now())) };
             let until = none_up_since.map_or(since + limits.queue, |none_up| none_up + hold);
             tokio::select! {
                 biased;
-                place = &mut *started => return place.map_or(Waited::Dismissed, Waited::Placed),
-                Ok(()) = supply.changed() => {
-                    let is_up = dispatch.has_server_up(job_type.name());
-                    none_up_since = if is_up { None } else { none_up_since.or_else(|| Some(Instant::now())) };
-                }
+                place = &mut *started => return placed(place, none_up_since),
+                () = changed => *held = false,
                 () = tokio::time::sleep_until(until) => break,
             }
         }
@@ -169,7 +204,7 @@ impl InLine {
             Some(_) if none_up_since.is_some() => Waited::NoServerUp,
             Some(_) => Waited::TooLong,
             // Started in this very moment: its place is on the way.
-            None => (&mut self.started).await.map_or(Waited::Dismissed, Waited::Placed),
+            None => placed((&mut self.started).await, none_up_since),
         }
     }
 }
@@ -260,8 +295,14 @@ impl Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{epoch, fleet, server, server_type};
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::task::{Context, Poll, Wake};
+
+    use crate::dispatch::Cap;
+    use crate::testing::{epoch, fleet, next, server, server_type};
     use proptest::prelude::*;
+    use shortline_core::LiveDispatcher;
     use shortline_core::fleet::settings::{LineSettings, Overflow, Settings};
 
     /// Two servers with `buffer` places; job type 0 on both, 1 on the first, 2 on the second.
@@ -298,7 +339,7 @@ mod tests {
         assert_eq!(counts(&dispatch), (1, 1));
         drop(first);
         assert_eq!(counts(&dispatch), (1, 0));
-        let Waited::Placed(place) = second.place(&dispatch.epoch().limits, Instant::now()).await else {
+        let Waited::Placed(place) = second.place(&dispatch.epoch().limits, Instant::now(), None).await else {
             panic!("the freed place")
         };
         assert_eq!(place.server().name(), "a");
@@ -331,8 +372,120 @@ mod tests {
         let dispatch = dispatch(1, Some(10));
         let Route::Placed(_first, _) = route(&dispatch, JobTypeId::new(1)) else { panic!("an idle server") };
         let Route::InLine(waits) = route(&dispatch, JobTypeId::new(1)) else { panic!("a full server") };
-        assert!(matches!(waits.place(&dispatch.epoch().limits, Instant::now()).await, Waited::TooLong));
+        assert!(matches!(waits.place(&dispatch.epoch().limits, Instant::now(), None).await, Waited::TooLong));
         assert_eq!(counts(&dispatch), (1, 0));
+    }
+
+    /// One server; job type 0.
+    fn with_hold(hold_s: f64) -> Arc<Dispatch> {
+        let lines = LineSettings { hold_s: Some(hold_s), ..LineSettings::default() };
+        let settings = Settings { overflow: Overflow::Wait, lines, ..Settings::default() };
+        let parts = fleet(vec![server_type("t", 1.0)], vec![server("s", 0, Some(1))], &[&[0]], settings);
+        Arc::new(Dispatch::new(Arc::new(epoch(parts)), 1).unwrap())
+    }
+
+    fn cap(dispatch: &Arc<Dispatch>, cap: Cap) {
+        let (started, epoch) = dispatch.set_cap("s", |_| cap).unwrap();
+        dispatch.deliver(started, &epoch);
+    }
+
+    fn wait(dispatch: &Arc<Dispatch>, none_up_since: Option<Instant>) -> tokio::task::JoinHandle<(Waited, Instant)> {
+        let Route::InLine(line) = route(dispatch, JobTypeId::new(0)) else { panic!("no server with room") };
+        let epoch = dispatch.epoch();
+        tokio::spawn(async move { (line.place(&epoch.limits, Instant::now(), none_up_since).await, Instant::now()) })
+    }
+
+    /// A server that is dead: it is tried each second, by one request at a time, for 0.9 s, and fails.
+    #[tokio::test(start_paused = true)]
+    async fn a_held_request_is_held_no_longer_for_probes_that_fail() {
+        let dispatch = with_hold(5.5);
+        let began = Instant::now();
+        cap(&dispatch, Cap::At(0));
+        let mut waits: Vec<_> = (0..10).map(|_| wait(&dispatch, None)).collect();
+        let mut newcomer = None;
+        for probe in waits.drain(..5) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            cap(&dispatch, Cap::At(1));
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            // Who comes during a probe is held, too.
+            newcomer.get_or_insert_with(|| wait(&dispatch, None));
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            cap(&dispatch, Cap::At(0));
+            let (Waited::Placed(place), _) = probe.await.unwrap() else { panic!("it is the probe") };
+            assert_eq!(place.none_up_since(), Some(began), "its failure does not begin the hold anew");
+        }
+        for wait in waits {
+            let (waited, at) = wait.await.unwrap();
+            assert!(matches!(waited, Waited::NoServerUp), "{waited:?}");
+            assert_eq!(at - began, Duration::from_millis(5500));
+        }
+        let (waited, at) = newcomer.unwrap().await.unwrap();
+        assert!(matches!(waited, Waited::NoServerUp) && at - began == Duration::from_secs(6), "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_was_really_up_begins_the_hold_anew_and_one_held_before_its_place_is_held_on() {
+        let dispatch = with_hold(3.0);
+        let began = Instant::now();
+        let Route::Placed(busy, _) = route(&dispatch, JobTypeId::new(0)) else { panic!("an idle server") };
+        cap(&dispatch, Cap::At(0));
+        let (anew, on) = (wait(&dispatch, None), wait(&dispatch, Some(began - Duration::from_secs(1))));
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        // Up, by slow start and then wholly, but full.
+        for back in [Cap::Preferred(1), Cap::Lifted] {
+            cap(&dispatch, back);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        cap(&dispatch, Cap::At(0));
+        let (waited, at) = on.await.unwrap();
+        assert!(matches!(waited, Waited::NoServerUp) && at - began == Duration::from_secs(2), "{waited:?}");
+        let (waited, at) = anew.await.unwrap();
+        assert!(matches!(waited, Waited::NoServerUp), "{waited:?}");
+        assert_eq!(at - began, Duration::from_millis(2500 + 2000 + 3000));
+        drop(busy);
+    }
+
+    /// Whether who waits was woken since its last poll.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, SeqCst);
+        }
+    }
+
+    fn poll<F: Future>((wait, woken): &mut (Pin<Box<F>>, Arc<Woken>)) -> Poll<F::Output> {
+        woken.0.store(false, SeqCst);
+        wait.as_mut().poll(&mut Context::from_waker(&Arc::clone(woken).into()))
+    }
+
+    /// As many as like may be in line when the fleet is exchanged: who has a server as before sleeps on.
+    #[tokio::test]
+    async fn an_exchange_of_the_fleet_wakes_nobody_for_whom_it_changes_nothing() {
+        let dispatch = dispatch(1, Some(10));
+        let [Route::Placed(_a, _), Route::Placed(_b, _)] = [1, 2].map(|l| route(&dispatch, JobTypeId::new(l))) else {
+            panic!("two idle servers")
+        };
+        let before = dispatch.epoch();
+        let mut waits = [1, 2].map(|l| {
+            let Route::InLine(line) = route(&dispatch, JobTypeId::new(l)) else { panic!("a full server") };
+            (Box::pin(line.place(&before.limits, Instant::now(), None)), Arc::<Woken>::default())
+        });
+        assert!(waits.iter_mut().all(|wait| poll(wait).is_pending()));
+        // The second job type's server is gone.
+        let parts = fleet(
+            vec![server_type("fast", 2.0)],
+            vec![server("a", 0, Some(1))],
+            &[&[0], &[0], &[]],
+            before.fleet.settings().clone(),
+        );
+        let next = next(&before, parts);
+        let prepared = LiveDispatcher::prepare(&before.fleet, Arc::clone(&next.fleet), next.policy).unwrap();
+        dispatch.take_over(prepared, &next);
+        assert_eq!([&waits[0], &waits[1]].map(|(_, woken)| woken.0.load(SeqCst)), [false, true]);
+        assert!(matches!((&mut waits[1].0).await, Waited::NoServerUp));
+        assert_eq!(counts(&dispatch), (1, 1));
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@
 //!    the body piece by piece, `request_body` holds the pieces), host.
 //! 3. `dispatch` asks the core's dispatcher, the one the simulator uses, under one mutex. The answer is a guard
 //!    (`in_flight`): a place at a server, or in line; whatever happens to the request, the guard's drop gives it back.
+//!    Who waits is woken by its place, or when the `supply` of servers for its job type has changed.
 //! 4. `headers` makes the request fit for the server, `upstream` sends it on a kept-alive connection (HTTP/1.1 or
 //!    HTTP/2, with TLS or without) and waits for the answer as long as `[timeouts]` allows. HTTP/1.1 to servers is the
 //!    gateway's own (`upstream::http1`): by way of the HTTP library a request cost 1.27 of a bare proxy's CPU, so 1.08.
@@ -24,7 +25,8 @@
 //! 6. `exchange` counts and logs the request once, by one word for its `outcome`.
 //!
 //! What belongs to one fleet is an `epoch`; what is kept by name from one to the next is a `fleet_server` and the
-//! record of a job type (`stats`). `reload` exchanges the fleet, at the word of the file or of `orders` (`put_server`).
+//! record of a job type (`stats`). `reload` exchanges the fleet, at the word of the file (of `regular_file`s only, `within` a
+//! time) or of `orders` (`put_server`).
 //!
 //! How requests fare says how their server is: `breaker` is the state machine, `health` ties it to the dispatcher,
 //! `lost_models` the models a server has lost; `checks` ask it, `operator` has the last word.
@@ -79,6 +81,7 @@ mod per_client;
 mod proxy;
 mod put_server;
 mod rates;
+mod regular_file;
 mod reload;
 #[cfg(feature = "lab")]
 pub mod replay;
@@ -92,6 +95,7 @@ mod shutdown;
 mod stats;
 mod status;
 mod streams;
+mod supply;
 #[cfg(test)]
 mod testing;
 #[cfg(feature = "lab")]
@@ -99,12 +103,14 @@ pub mod trace;
 mod tunnel;
 mod upstream;
 mod websocket;
+mod within;
 mod write_together;
 
 pub use descriptors::raise_descriptor_limit;
 pub use gateway::{Bound, BoundFn, Gateway, Options, StartError};
 pub use put_server::PutServer;
-pub use reload::{CompleteFleet, ReadFleet, ReloadError, Reloaded};
+pub use regular_file::open_regular_file;
+pub use reload::{CompleteFleet, FleetRead, READ_AT_MOST, ReadFleet, ReloadError, Reloaded};
 pub use server::Served;
 pub use shutdown::{Shutdown, Trigger, shutdown};
 pub use status::{JobTypeStatus, ServerStatus, Status};

@@ -9,6 +9,9 @@
 //! or in the fleet file), and the servers' own 404 says so better than a refusal. When all have said so, all get requests
 //! again, and for `model_lost_s`, or until one has answered well, none is taken off.
 //!
+//! In the same way, and for `open_s` at first, a server gets none of a job type of which too many requests fail by what may be
+//! their own fault (500), if it is the only one for another: so it is not taken off as a whole ([`Server::keep_from`]).
+//!
 //! (Not an exchange of the fleet: that would be O(edges) for one of them, and every id would change its meaning.)
 
 use std::collections::HashMap;
@@ -21,6 +24,7 @@ use tokio::time::Instant;
 use crate::breaker::seconds;
 use crate::dispatch::Dispatch;
 use crate::fleet_server::Server;
+use crate::health::Failing;
 use crate::stats::JobTypeRecord;
 
 /// The longest absence, unless the first is longer: a model takes minutes to load, not hours.
@@ -134,10 +138,36 @@ impl Server {
             epoch.servers().iter().for_each(|server| server.regain_but(dispatch, |other| other != name));
             return false;
         }
-        let Some(until) = self.lost().note(name, first_s, now) else { return true };
-        let for_s = (until - now).as_secs_f64();
-        tracing::warn!(server = self.name(), job_type = name, for_s, "the server says that it does not have the model");
-        let (server, dispatch, job_type) = (Arc::clone(self), Arc::downgrade(dispatch), name.to_owned());
+        if let Some(until) = self.lost().note(name, first_s, now) {
+            let for_s = (until - now).as_secs_f64();
+            tracing::warn!(
+                server = self.name(),
+                job_type = name,
+                for_s,
+                "the server says that it does not have the model"
+            );
+            self.ask_again(dispatch, name, until);
+        }
+        true
+    }
+
+    /// Too many requests of this job type fail at it, by a fault that may be theirs, and other job types have no other server:
+    /// it gets none of this one for a time, unless it is the last for it.
+    pub(crate) fn keep_from(self: &Arc<Self>, dispatch: &Arc<Dispatch>, job_type: &JobTypeRecord, why: Failing) {
+        let (now, name) = (Instant::now(), job_type.name());
+        let first_s = dispatch.epoch().fleet.settings().health.open_s;
+        if dispatch.suspend_unless_last(name, self.name())
+            && let Some(until) = self.lost().note(name, first_s, now)
+        {
+            let for_s = (until - now).as_secs_f64();
+            tracing::warn!(server = self.name(), job_type = name, %why, for_s, "too many requests of this job type fail at the server, and others need it");
+            self.ask_again(dispatch, name, until);
+        }
+    }
+
+    /// From then on it gets requests for this job type again.
+    fn ask_again(self: &Arc<Self>, dispatch: &Arc<Dispatch>, job_type: &str, until: Instant) {
+        let (server, dispatch, job_type) = (Arc::clone(self), Arc::downgrade(dispatch), job_type.to_owned());
         tokio::spawn(async move {
             tokio::time::sleep_until(until).await;
             if let Some(dispatch) = dispatch.upgrade()
@@ -147,7 +177,6 @@ impl Server {
                 dispatch.resume(&job_type, server.name());
             }
         });
-        true
     }
 
     /// It gets requests again for all job types whose models it has lost but these, whatever was known of it.

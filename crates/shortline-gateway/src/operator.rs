@@ -24,6 +24,9 @@ pub(crate) fn order(path: &str) -> Option<(String, Word)> {
     Some((percent_decoded(name), word))
 }
 
+/// What the operator can say.
+pub(crate) const WORDS: &str = "drain, down and up";
+
 /// Carries it out.
 pub(crate) fn answer(gateway: &Gateway, method: &Method, server: &str, word: Word) -> Response<Bytes> {
     if method != Method::POST {

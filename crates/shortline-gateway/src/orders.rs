@@ -32,12 +32,17 @@ pub(crate) fn of(method: &Method, path: &str) -> Option<Order> {
     if path == "/reload" {
         return (method == Method::POST).then_some(Order::Reload);
     }
-    let name = path.strip_prefix("/servers/").filter(|name| !name.is_empty() && !name.contains('/'))?;
+    let name = server(path)?;
     match *method {
         Method::PUT => Some(Order::Put(percent_decoded(name))),
         Method::DELETE => Some(Order::Delete(percent_decoded(name))),
         _ => None,
     }
+}
+
+/// The server that a path names, as written, if it is one of `/servers/NAME`.
+pub(crate) fn server(path: &str) -> Option<&str> {
+    path.strip_prefix("/servers/").filter(|name| !name.is_empty() && !name.contains('/'))
 }
 
 impl Order {
@@ -49,7 +54,7 @@ impl Order {
         };
         let gateway = Arc::clone(gateway);
         let work = move || match self {
-            Self::Reload => gateway.reload(),
+            Self::Reload => gateway.reload("POST /reload"),
             Self::Put(name) => PutServer::from_json(&gateway.fleet(), &name, &description)
                 .and_then(|server| gateway.put_server(server)),
             Self::Delete(name) => gateway.delete_server(&name),

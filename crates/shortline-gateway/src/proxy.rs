@@ -19,7 +19,7 @@ use crate::errors::Refusal;
 use crate::exchange::Exchange;
 use crate::gateway::Gateway;
 use crate::headers;
-use crate::health::Report;
+use crate::health::{Failing, Report};
 use crate::hints::Hints;
 use crate::in_flight::{InLine, Reason, Route, Waited};
 use crate::job_type::Named;
@@ -71,13 +71,13 @@ pub(crate) async fn handle(
     let response = match (answered, switch) {
         (Ok((answer, sender)), Some(switch)) => match switch.verdict(&answer) {
             Verdict::Switched => switch_over(&epoch, exchange, answer, sender, switch, &link),
-            Verdict::Declined => pass_on(&epoch, exchange, answer, sender),
+            Verdict::Declined => pass_on(&epoch, is_http2, exchange, answer, sender),
             Verdict::Broken => {
-                exchange.report(Report::Failed);
+                exchange.report(Report::Failed(Failing::NoProof));
                 refuse(&epoch, exchange, &Refusal::UpstreamError)
             }
         },
-        (Ok((answer, sender)), None) => pass_on(&epoch, exchange, answer, sender),
+        (Ok((answer, sender)), None) => pass_on(&epoch, is_http2, exchange, answer, sender),
         (Err(refusal), _) => refuse(&epoch, exchange, &refusal),
     };
     link.answer(response.status());
@@ -161,7 +161,7 @@ async fn in_line(
     let limit = epoch.fleet.settings().retry.body_limit;
     tokio::select! {
         biased;
-        waited = line.place(&epoch.limits, Instant::now()) => Ok(waited),
+        waited = line.place(&epoch.limits, Instant::now(), None) => Ok(waited),
         broken = body.read_ahead(limit), if reads => Err(broken),
     }
 }
@@ -169,6 +169,7 @@ async fn in_line(
 /// The server's answer, for the client.
 fn pass_on(
     epoch: &Epoch,
+    is_http2: bool,
     mut exchange: Exchange,
     answer: Response<AnswerBody>,
     sender: Sender,
@@ -178,6 +179,10 @@ fn pass_on(
     headers::to_client(&mut head.headers, epoch.served_by.then(|| sender.lease.upstream().name()));
     exchange.said(&head.headers);
     exchange.answered(head.status);
+    if sender.upload.as_ref().is_some_and(|upload| !upload.is_sent()) && !is_http2 {
+        // What of the request has not come by the end of the answer is not read any more.
+        head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     match Streamed::begin(exchange, incoming, sender, epoch.limits.idle) {
         Ok(body) => Response::from_parts(head, ResponseBody::Streamed(body)),
         Err(exchange) => refuse(epoch, *exchange, &Refusal::UpstreamError),

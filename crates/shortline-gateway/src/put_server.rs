@@ -49,14 +49,14 @@ impl PutServer {
         if let Some(member) = ["name", "count"].into_iter().find(|&member| described.contains_key(member)) {
             return Err(refused(format!("has `{member}`; leave it out: it is one server, and the path names it")));
         }
+        described.insert("name".into(), name.into());
         let needed = [
             ("address", "where it is, as host:port"),
             ("serves", "the job types it holds, [\"*\"] for all, [] for none"),
         ];
-        if let Some((member, what)) = needed.into_iter().find(|(member, _)| !described.contains_key(*member)) {
-            return Err(refused(format!("has no `{member}`; add {what}")));
-        }
-        described.insert("name".into(), name.into());
+        let missing = needed.into_iter().find(|(member, _)| !described.contains_key(*member));
+        // Else the reader would speak of [graph], too.
+        described.entry("serves").or_insert_with(|| json!([]));
         let serves = described.get("serves").and_then(Value::as_array).cloned().unwrap_or_default();
         let text = file_of_one(fleet, described).to_string();
         let no_file = |_: &str| Err(std::io::ErrorKind::NotFound.into());
@@ -67,6 +67,10 @@ impl PutServer {
             });
             refused(format!("does not fit the fleet: {}", said.collect::<Vec<_>>().join(". ")))
         })?;
+        // What the reader does not ask for comes last: it may be there under a name that the reader knows to be misspelt.
+        if let Some((member, what)) = missing {
+            return Err(refused(format!("has no `{member}`; add {what}")));
+        }
         let [server] = <[ServerParts; 1]>::try_from(parts.fleet.servers).expect("one was written");
         let [address] = <[Address; 1]>::try_from(server.addresses).expect("one server has one address");
         Ok(Self {
@@ -106,6 +110,19 @@ pub(crate) fn with_server(fleet: &Fleet, server: &PutServer) -> Result<Fleet, Re
             known.join(", ")
         ))
     })?;
+    let place = server.address.place();
+    let is_there = |other: &String| {
+        let address = fleet.find_server(other).and_then(|other| fleet.address(other));
+        *other != server.name && address.is_some_and(|address| address.place() == place)
+    };
+    let names = || fleet.servers_in_file_order().map(|other| fleet.server_name(other));
+    if let Some(other) = names().find(is_there) {
+        return Err(refused(format!(
+            "does not fit the fleet: two servers have the address `{}`, it and `{other}`; each server needs an address of \
+             its own",
+            server.address
+        )));
+    }
     let new = u32::try_from(parts.servers.len()).expect("a fleet has fewer than 2^32 servers");
     let mut held = vec![false; rows.len()];
     for name in &server.serves {

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::errors::{NoModel, Refusal};
+use crate::headers;
 use crate::kept_body::KeptBody;
 use crate::model_scan::{ModelScan, Scan};
 
@@ -28,6 +29,9 @@ use crate::model_scan::{ModelScan, Scan};
 const DISCARD_BYTES: usize = 16 << 20;
 /// And for at most this long.
 const DISCARD_TIME: Duration = Duration::from_secs(1);
+
+/// A body of at most so many bytes that is all here takes no time to send.
+const AT_ONCE: usize = 64 << 10;
 
 /// A request's body: pieces already read, then the rest.
 #[derive(Debug)]
@@ -107,7 +111,7 @@ impl RequestBody {
                 room -= within as u64;
                 scan.feed(&data[..within])
             });
-            self.held.push_back(frame);
+            self.held.push_back(headers::with_fit_trailers(frame));
             match answer {
                 Scan::Found(model) => return Ok(Ok(model)),
                 Scan::Absent(absent) => return Ok(Err(NoModel::Absent(absent))),
@@ -125,7 +129,7 @@ impl RequestBody {
             match self.next().await {
                 Some(Ok(frame)) => {
                     held += frame.data_ref().map_or(0, |data| data.len() as u64);
-                    self.held.push_back(frame);
+                    self.held.push_back(headers::with_fit_trailers(frame));
                 }
                 Some(Err(_)) => return Refusal::BadRequest,
                 None => {
@@ -188,11 +192,10 @@ impl RequestBody {
         let _: Result<(), _> = tokio::time::timeout(DISCARD_TIME, rest).await;
     }
 
-    /// A view of how far the body is, if some of it is still to come from the client.
+    /// A view of how far the body is, if it takes time: some of it is still to come from the client, or it is large.
     pub(crate) fn watch(&mut self) -> Option<Arc<Progress>> {
-        if !self.has_all() {
-            self.progress = Some(Arc::new(Progress::new()));
-        }
+        let held = || self.held.iter().filter_map(Frame::data_ref).map(Bytes::len).sum::<usize>();
+        self.progress = (!self.has_all() || held() > AT_ONCE).then(|| Arc::new(Progress::new()));
         self.progress.clone()
     }
 
@@ -238,6 +241,7 @@ impl Body for RequestBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         if let Some(frame) = self.held.pop_front() {
             self.keep_passing(Some(&frame));
+            self.note(if self.is_end_stream() { Stage::Sent } else { Stage::Server });
             return Poll::Ready(Some(Ok(frame)));
         }
         if let Some(abandoned) = &mut self.abandoned
@@ -256,6 +260,7 @@ impl Body for RequestBody {
             Poll::Ready(Some(Err(_))) => Stage::Broken,
             Poll::Ready(_) => Stage::Sent,
         });
+        let polled = polled.map_ok(headers::with_fit_trailers);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => self.keep_passing(Some(frame)),
             Poll::Ready(None) => self.keep_passing(None),
@@ -332,6 +337,11 @@ impl Progress {
     /// Whether the server has all of it.
     pub(crate) fn is_sent(&self) -> bool {
         self.stage.load(Relaxed) == Stage::Sent as u8
+    }
+
+    /// Whether the client has to send the next piece, or broke off.
+    pub(crate) fn is_up_to_client(&self) -> bool {
+        [Stage::Client as u8, Stage::Broken as u8].contains(&self.stage.load(Relaxed))
     }
 
     /// Whether the client broke off.

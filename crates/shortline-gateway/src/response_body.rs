@@ -20,7 +20,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use crate::exchange::Exchange;
-use crate::health::Report;
+use crate::health::{Failing, Report};
 use crate::outcome::Outcome;
 use crate::request_body::Progress;
 use crate::upstream::{AnswerBody, AnswerError, Lease};
@@ -209,15 +209,32 @@ impl Streamed {
         let rest = self.incoming.size_hint();
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + ahead);
-        if let Some(upper) = rest.upper() {
+        // A length would leave no room for trailers.
+        let has_trailers = self.ahead.iter().any(Frame::is_trailers);
+        if let Some(upper) = rest.upper().filter(|_| !has_trailers) {
             hint.set_upper(upper + ahead);
         }
         hint
     }
 
     fn break_off(&mut self, outcome: Outcome) {
-        self.exchange.set_outcome(outcome);
-        self.exchange.report(Report::Failed);
+        // A client that breaks off its request, or lets the answer wait for it, is not the server's fault.
+        let of_client = match (&self.upload, outcome) {
+            (Some(upload), _) if upload.is_broken() => Some(Outcome::ClientAbort),
+            (Some(upload), Outcome::UpstreamTimeout) if upload.is_up_to_client() => Some(Outcome::ClientTimeout),
+            _ => None,
+        };
+        match of_client {
+            Some(outcome) => {
+                self.exchange.set_outcome(outcome);
+                self.exchange.says_nothing();
+            }
+            None => {
+                let failing = if outcome == Outcome::UpstreamTimeout { Failing::Idle } else { Failing::BrokenAnswer };
+                self.exchange.set_outcome(outcome);
+                self.exchange.report(Report::Failed(failing));
+            }
+        }
         self.exchange.leave_server();
         self.connection = None;
     }

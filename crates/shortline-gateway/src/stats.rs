@@ -15,6 +15,7 @@ use crate::histogram::Histogram;
 use crate::outcome::Outcome;
 use crate::rates::Meter;
 use crate::retry::RetryCounts;
+use crate::supply::SupplyBoard;
 use crate::upstream::h2_cause;
 
 /// Counts of all requests together, and of those without a known job type.
@@ -51,6 +52,8 @@ pub(crate) struct JobTypeRecord {
     /// Until when no server is blamed for not having its model, since all have said so; and whether there is such a time.
     nowhere_until: Mutex<Option<Instant>>,
     nowhere: AtomicBool,
+    /// Whether a server is up for it.
+    supply: SupplyBoard,
 }
 
 /// Counts of one job type.
@@ -119,7 +122,13 @@ impl JobTypeRecord {
             arrivals: Meter::default(),
             nowhere_until: Mutex::new(None),
             nowhere: AtomicBool::new(false),
+            supply: SupplyBoard::default(),
         }
+    }
+
+    /// Whether a server is up for it; true as long as some of it are in line.
+    pub(crate) fn supply(&self) -> &SupplyBoard {
+        &self.supply
     }
 
     /// All its servers say that they do not have its model, and none is to be blamed for that until then; `None`: one has

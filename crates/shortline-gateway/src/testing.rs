@@ -46,10 +46,22 @@ pub(crate) fn fleet(
 
 /// A fleet in service by jfsq, its servers at addresses where nobody is.
 pub(crate) fn epoch(parts: FleetParts) -> Epoch {
+    epoch_with(parts, |name| Arc::new(JobTypeRecord::new(name)))
+}
+
+/// The same, with the job types of the one before where names are the same.
+pub(crate) fn next(before: &Epoch, parts: FleetParts) -> Arc<Epoch> {
+    Arc::new(epoch_with(parts, |name| match before.fleet.find_job_type(name) {
+        Some(job_type) => Arc::clone(before.job_type(job_type)),
+        None => Arc::new(JobTypeRecord::new(name)),
+    }))
+}
+
+fn epoch_with(parts: FleetParts, job_type: impl Fn(&str) -> Arc<JobTypeRecord>) -> Epoch {
     let fleet = Arc::new(Fleet::new(parts).expect("a valid fleet"));
     let tls = || panic!("an http address needs no TLS");
     let endpoint = Endpoint::new(&Address::new(false, "127.0.0.1", 1), tls).unwrap();
     let nowhere = vec![endpoint; fleet.server_count()];
     let server = |name: &str, endpoint: &Endpoint| Arc::new(Server::new(name, endpoint));
-    Epoch::new(fleet, PolicySpec::Jfsq, &nowhere, server, |name| Arc::new(JobTypeRecord::new(name)))
+    Epoch::new(fleet, PolicySpec::Jfsq, &nowhere, server, job_type)
 }

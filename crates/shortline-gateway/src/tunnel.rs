@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::exchange::Exchange;
 use crate::headers;
-use crate::health::Report;
+use crate::health::{Failing, Report};
 use crate::outcome::Outcome;
 use crate::upstream::ServerStream;
 use crate::websocket::{Handshake, Verdict};
@@ -120,7 +120,7 @@ impl Tunnel {
             Err(broken) => {
                 tracing::debug!(%broken, "a tunnel broke off");
                 if matches!(broken, Broken::Server(_)) {
-                    exchange.report(Report::Failed);
+                    exchange.report(Report::Failed(Failing::Tunnel));
                 }
                 exchange.set_outcome(match broken {
                     Broken::Client(_) => Outcome::ClientAbort,

@@ -14,9 +14,15 @@ pub(crate) enum Log {
     Off,
 }
 
-/// Starts logging. What is logged is `RUST_LOG`'s choice, by default everything from `info` up.
+/// What is logged is `RUST_LOG`'s choice; if it is not set, or empty, everything from `info` up.
+fn filter() -> EnvFilter {
+    let chosen = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|chosen| !chosen.trim().is_empty());
+    chosen.and_then(|chosen| EnvFilter::try_new(chosen).ok()).unwrap_or_else(|| EnvFilter::new("info"))
+}
+
+/// Starts logging.
 pub(crate) fn start(log: Log) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = filter();
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     match log {

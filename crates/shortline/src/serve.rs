@@ -6,15 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shortline_core::Fleet;
-use shortline_core::fleet::settings::{Address, Arrivals};
+use shortline_core::fleet::settings::{Address, Arrivals, Information, Settings};
 use shortline_core::policy::PolicySpec;
 use shortline_gateway::emulate::{Bind, Emulator};
 use shortline_gateway::{Gateway, Options, raise_descriptor_limit, shutdown};
+use tokio::runtime::Runtime;
 
 use crate::failure::Failure;
 use crate::logging::Log;
 use crate::terminal::say;
 use crate::{bounds, fleet_file, logging, reload, split};
+
+/// How long what is left is waited for at the end.
+const END_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Run the gateway
 ///
@@ -63,16 +67,24 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let policy = args.policy.or(fleet.settings().policy);
     let fleet = split::with_shares(fleet, policy.as_slice())?;
     logging::start(args.log);
-    let settings = fleet.settings();
-    fleet_file::say_not_honoured(
-        "serve",
-        &[
-            ("[arrivals]", settings.arrivals != Arrivals::Poisson),
-            ("[failures]", settings.failures.is_some()),
-            ("[information]", settings.information != Default::default()),
-        ],
-    );
-    crate::runtime()?.block_on(serve(args, fleet, files))
+    fleet_file::say_not_honoured("serve", &not_honoured(fleet.settings()));
+    run_to_its_end(crate::runtime()?, serve(args, fleet, files))
+}
+
+/// Runs `work`, and leaves behind what hangs: a thread may be reading from a disk that does not answer.
+fn run_to_its_end<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
+    let result = runtime.block_on(work);
+    runtime.shutdown_timeout(END_AT_MOST);
+    result
+}
+
+/// What `serve` does not honour, and whether it is there.
+pub(crate) fn not_honoured(settings: &Settings) -> [(&'static str, bool); 3] {
+    [
+        ("[arrivals]", settings.arrivals != Arrivals::Poisson),
+        ("[failures]", settings.failures.is_some()),
+        ("[information]", settings.information != Information::default()),
+    ]
 }
 
 async fn serve(args: &Args, fleet: Arc<Fleet>, files: reload::Files) -> Result<(), Failure> {
@@ -214,4 +226,23 @@ fn popular_job_type(fleet: &Fleet) -> Option<String> {
         rate(a).total_cmp(&rate(b)).then(b.cmp(&a))
     })
     .map(|l| fleet.job_type_name(l))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_hangs_does_not_keep_the_process() {
+        let (end, ended) = channel::<()>();
+        let began = Instant::now();
+        run_to_its_end(crate::runtime().unwrap(), async {
+            tokio::task::spawn_blocking(move || ended.recv_timeout(Duration::from_secs(20)));
+        });
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        drop(end);
+    }
 }

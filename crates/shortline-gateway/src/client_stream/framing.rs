@@ -245,6 +245,9 @@ impl Head {
                 "the request's target has <, > or ` in it, which are written as %3C, %3E, %60",
             ));
         }
+        if str::from_utf8(target).is_err() {
+            return Err(Fault::Malformed("the request's target is not UTF-8: other bytes are written as %XX"));
+        }
         if target.len() > LONGEST_TARGET {
             return Err(Fault::TargetTooLong);
         }

@@ -14,6 +14,7 @@ pub(crate) mod names;
 mod stream;
 mod tls;
 
+use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -34,6 +35,7 @@ use tokio::time::Instant;
 
 use crate::descriptors;
 use crate::errors::Refusal;
+use crate::headers;
 use crate::hints::HintSender;
 use crate::request_body::{Abandon, RequestBody};
 pub(crate) use http2::cause as h2_cause;
@@ -69,6 +71,8 @@ pub(crate) struct Upstream {
     most: Arc<AtomicUsize>,
     /// Who opens a connection that can be shared; the others wait for it.
     opening: tokio::sync::Mutex<()>,
+    /// Why it could not be reached last.
+    unreachable: Mutex<Option<String>>,
     /// Why TLS failed last, so that the log says it once.
     tls_failure: Mutex<Option<String>>,
 }
@@ -122,6 +126,8 @@ enum Part {
 pub(crate) enum AnswerBody {
     Http1(http1::Remaining),
     Http2(Incoming),
+    /// It has broken off.
+    Broken,
 }
 
 /// Why an answer does not go on.
@@ -161,6 +167,7 @@ impl AnswerBody {
         match self {
             Self::Http1(remaining) => remaining.is_end(),
             Self::Http2(incoming) => incoming.is_end_stream(),
+            Self::Broken => false,
         }
     }
 
@@ -169,6 +176,7 @@ impl AnswerBody {
         match self {
             Self::Http1(remaining) => remaining.size_hint(),
             Self::Http2(incoming) => incoming.size_hint(),
+            Self::Broken => SizeHint::default(),
         }
     }
 }
@@ -206,6 +214,7 @@ impl Upstream {
             pool: Mutex::default(),
             most: Arc::new(AtomicUsize::new(http2::MOST_AT_FIRST)),
             opening: tokio::sync::Mutex::default(),
+            unreachable: Mutex::default(),
             tls_failure: Mutex::default(),
         }
     }
@@ -220,12 +229,32 @@ impl Upstream {
         same_trust && self.endpoint.address == endpoint.address
     }
 
+    /// As the fleet file has it.
+    pub(crate) fn address(&self) -> String {
+        self.endpoint.address.to_string()
+    }
+
+    /// Why it could not be reached last, if it ever could not.
+    pub(crate) fn why_unreachable(&self) -> Option<String> {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_unreachable(&self, why: String) -> Refusal {
+        *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        Refusal::UpstreamConnect
+    }
+
     pub(crate) fn authority(&self) -> &HeaderValue {
         &self.authority
     }
 
     pub(crate) fn name(&self) -> &HeaderValue {
         &self.name
+    }
+
+    /// Its name as logs show it, without quotes: it is the one of the fleet file.
+    fn log_name(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.name.as_bytes())
     }
 
     /// An open connection that nobody uses, or a part of one that others use. Unless `checked`, a server may have closed
@@ -245,6 +274,7 @@ impl Upstream {
         at_most: Duration,
         socket: OwnedSemaphorePermit,
     ) -> Result<Lease, Refusal> {
+        let shakes_hands = AtomicBool::new(false);
         let opened = async {
             // Requests that come at once wait for one connection instead of opening one each.
             let _turn = match self.shares.load(Relaxed) {
@@ -253,22 +283,26 @@ impl Upstream {
             };
             match self.shares.load(Relaxed).then(|| self.take_idle(true)).flatten() {
                 Some(part) => Ok(part),
-                None => self.open(socket).await.map(|opened| self.part_of(opened)),
+                None => self.open(socket, &shakes_hands).await.map(|opened| self.part_of(opened)),
             }
         };
         match tokio::time::timeout(at_most, opened).await {
             Ok(Ok(part)) => Ok(Lease { upstream: Arc::clone(self), part }),
             Ok(Err(error)) if descriptors::is_exhausted(&error) => {
-                tracing::debug!(server = ?self.name, %error, "no socket for a connection");
+                tracing::debug!(server = &*self.log_name(), %error, "no socket for a connection");
                 Err(Refusal::OutOfSockets)
             }
             Ok(Err(error)) => {
-                tracing::debug!(server = ?self.name, %error, "cannot connect");
-                Err(Refusal::UpstreamConnect)
+                tracing::debug!(server = &*self.log_name(), %error, "cannot connect");
+                Err(self.is_unreachable(format!("no connection: {error}")))
             }
             Err(_) => {
-                tracing::debug!(server = ?self.name, timeout_s = at_most.as_secs_f64(), "connect timed out");
-                Err(Refusal::UpstreamConnect)
+                let timeout_s = at_most.as_secs_f64();
+                tracing::debug!(server = &*self.log_name(), timeout_s, "connect timed out");
+                if shakes_hands.load(Relaxed) {
+                    self.note_tls(Some(format!("the handshake did not end within `connect_s`, {timeout_s} s")));
+                }
+                Err(self.is_unreachable(format!("no connection within {timeout_s} s")))
             }
         }
     }
@@ -348,7 +382,8 @@ impl Upstream {
         pool.shared.iter().find_map(http2::Shared::stream).map(|stream| Part::Http2 { stream, abandon: None })
     }
 
-    async fn open(&self, socket: OwnedSemaphorePermit) -> io::Result<Opened> {
+    /// `shakes_hands` while it waits for TLS.
+    async fn open(&self, socket: OwnedSemaphorePermit, shakes_hands: &AtomicBool) -> io::Result<Opened> {
         let stream = match &self.target {
             Target::Address(address) => TcpStream::connect(address).await?,
             Target::Name(host, port) => TcpStream::connect((host.as_str(), *port)).await?,
@@ -358,7 +393,13 @@ impl Upstream {
         let tcp = Tcp::new(stream, socket);
         let (stream, is_http2) = match &self.endpoint.tls {
             None => (ServerStream::Plain(tcp), self.endpoint.address.protocol == Protocol::Http2),
-            Some(tls) => self.encrypt(tls, tcp).await?,
+            Some(tls) => {
+                shakes_hands.store(true, Relaxed);
+                let shaken = self.encrypt(tls, tcp).await;
+                shakes_hands.store(false, Relaxed);
+                self.note_tls(shaken.as_ref().err().map(ToString::to_string));
+                shaken?
+            }
         };
         if is_http2 {
             return http2::Shared::open(stream, peer, self.endpoint.tls.is_some(), &self.most)
@@ -371,22 +412,24 @@ impl Upstream {
 
     /// The TLS handshake; and whether the server has chosen HTTP/2.
     async fn encrypt(&self, tls: &Handshake, tcp: Tcp) -> io::Result<(ServerStream, bool)> {
-        let shaken = tls.connector.connect(tls.name.clone(), tcp).await.and_then(|stream| {
+        tls.connector.connect(tls.name.clone(), tcp).await.and_then(|stream| {
             let chosen = stream.get_ref().1.alpn_protocol();
             let is_http2 = chosen == Some(b"h2");
             if self.endpoint.address.protocol == Protocol::Http2 && !is_http2 {
                 return Err(io::Error::other("the server does not offer HTTP/2 (ALPN), but `protocol` is \"h2\""));
             }
             Ok((ServerStream::Tls(Box::new(stream)), is_http2))
-        });
-        let failure = shaken.as_ref().err().map(ToString::to_string);
+        })
+    }
+
+    /// Why the last handshake failed, if it did; a reason is logged once, not for each connection.
+    fn note_tls(&self, failure: Option<String>) {
+        let tls_name = self.endpoint.tls.as_ref().map(|tls| tls.name.to_str());
         let mut last = self.tls_failure.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = failure.as_ref().filter(|&why| last.as_ref() != Some(why)) {
-            tracing::warn!(server = ?self.name, tls_name = %tls.name.to_str(), why, "TLS to a server failed");
+            tracing::warn!(server = &*self.log_name(), tls_name = tls_name.as_deref(), why, "TLS to a server failed");
         }
         *last = failure;
-        drop(last);
-        shaken
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Pool> {
@@ -441,20 +484,26 @@ impl Lease {
         }
     }
 
-    /// The next piece of the answer.
+    /// The next piece of the answer. One that has broken off stays so.
     pub(crate) fn poll_frame(
         &mut self,
         answer: &mut AnswerBody,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
-        match (&mut self.part, answer) {
+        let polled = match (&mut self.part, &mut *answer) {
             (Part::Http1 { connection, .. }, AnswerBody::Http1(remaining)) => {
                 connection.poll_frame(remaining, cx).map_err(AnswerError::Http1)
             }
             (_, AnswerBody::Http2(incoming)) => Pin::new(incoming).poll_frame(cx).map_err(AnswerError::Http2),
-            // It came by another lease.
-            (Part::Http2 { .. }, AnswerBody::Http1(_)) => Poll::Ready(Some(Err(http1::Error::Closed.into()))),
+            // Or it came by another lease.
+            (_, AnswerBody::Broken) | (Part::Http2 { .. }, AnswerBody::Http1(_)) => {
+                Poll::Ready(Some(Err(http1::Error::Closed.into())))
+            }
+        };
+        if matches!(polled, Poll::Ready(Some(Err(_)))) {
+            *answer = AnswerBody::Broken;
         }
+        polled.map_ok(headers::with_fit_trailers)
     }
 
     /// The connection itself, behind an answer that switches the protocol; and what has come of that. `None`: it is

@@ -3,7 +3,9 @@
 //! A server may answer before it has the whole request, and close (413, for one). What the gateway still sends meets a
 //! closed port then, but the answer has arrived. So a write that fails because the other end is gone is no failure of
 //! the connection: [`Tcp`] falls silent, and reading tells whether an answer is there (on Linux what has arrived can be
-//! read after a reset) or how the connection ended.
+//! read after a reset). The write has used up the system's word that it was a reset, so the end of what can be read is an
+//! error then, and no answer that lasts until its connection closes is whole. Behind an answer that switches the protocol a
+//! failed write is a failure.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -22,6 +24,8 @@ pub(crate) struct Tcp {
     stream: TcpStream,
     /// Whether the other end takes nothing more.
     deaf: bool,
+    /// Whether it may still have an answer to what it did not take.
+    may_answer: bool,
     /// The room for the connection; last, so that it is given back when the connection is closed.
     _socket: OwnedSemaphorePermit,
 }
@@ -35,18 +39,29 @@ pub(crate) enum ServerStream {
 
 impl Tcp {
     pub(super) fn new(stream: TcpStream, socket: OwnedSemaphorePermit) -> Self {
-        Self { stream, deaf: false, _socket: socket }
+        Self { stream, deaf: false, may_answer: true, _socket: socket }
     }
 
     /// The outcome of a write: the other end's absence is not one.
     fn heard<T>(&mut self, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         match write {
-            Poll::Ready(Err(error)) if is_gone(&error) => {
+            Poll::Ready(Err(error)) if self.may_answer && is_gone(&error) => {
                 self.deaf = true;
                 Poll::Pending
             }
             write => write,
         }
+    }
+}
+
+impl ServerStream {
+    /// From now on a write that fails is a failure.
+    pub(super) fn no_more_answers(&mut self) {
+        let tcp = match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(stream) => stream.get_mut().0,
+        };
+        tcp.may_answer = false;
     }
 }
 
@@ -59,7 +74,12 @@ fn is_gone(error: &io::Error) -> bool {
 
 impl AsyncRead for Tcp {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if self.deaf && matches!(read, Poll::Ready(Ok(()))) && buf.filled().len() == before && buf.remaining() > 0 {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        read
     }
 }
 

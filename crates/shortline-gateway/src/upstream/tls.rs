@@ -16,6 +16,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{self, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use crate::regular_file::open_regular_file;
+
 /// Why TLS cannot be set up; with the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -137,14 +139,15 @@ fn identity(
     let Some((certificate, key)) = &tls.identity else { return Ok(builder.with_no_client_auth()) };
     let chain = certificates("certificate_file", folder.join(certificate))?;
     let path = folder.join(key);
-    let key = PrivateKeyDer::from_pem_file(&path).map_err(|why| file_error("key_file", path, why))?;
+    let read = open_regular_file(&path).map_err(|why| file_error("key_file", path.clone(), why))?;
+    let key = PrivateKeyDer::from_pem_reader(read).map_err(|why| file_error("key_file", path, why))?;
     builder.with_client_auth_cert(chain, key).map_err(TlsError::Identity)
 }
 
 /// The certificates of a PEM file, at least one.
 fn certificates(key: &'static str, path: PathBuf) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(&path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
+    let file = open_regular_file(&path).map_err(|why| file_error(key, path.clone(), why))?;
+    match CertificateDer::pem_reader_iter(file).collect::<Result<Vec<_>, _>>() {
         Ok(certificates) if certificates.is_empty() => {
             Err(file_error(key, path, "there is no certificate in it (PEM, `BEGIN CERTIFICATE`)"))
         }

@@ -18,6 +18,7 @@ struct AccessLog(Lines);
 impl Subscriber for AccessLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target() == "shortline::access" && *metadata.level() == Level::INFO
+            || metadata.target() == "shortline_gateway::health" && *metadata.level() == Level::WARN
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -31,7 +32,8 @@ impl Subscriber for AccessLog {
     fn event(&self, event: &Event<'_>) {
         let mut line = Fields::default();
         event.record(&mut line);
-        if line.0["path"].starts_with("/logged") {
+        let is_ours = |name: &str, begin| line.0.get(name).is_some_and(|value: &String| value.starts_with(begin));
+        if is_ours("path", "/logged") || is_ours("server", "logged-") {
             self.0.lock().unwrap().push(line.0);
         }
     }
@@ -50,12 +52,36 @@ impl Visit for Fields {
     }
 }
 
+/// Why a server is left alone, where it is, and which servers had a request in vain.
+async fn what_failed_is_in_the_log(lines: &Lines) {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let busy = Backend::replying("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n").await;
+    let well = Backend::replying(crate::support::OK).await;
+    let plan = Plan::new(&[("m", &[0, 1, 2])])
+        .server("logged-gone", 9.0, None, gone)
+        .server("logged-busy", 5.0, None, busy.address)
+        .server("well", 1.0, None, well.address)
+        .settings(|settings| settings.health.trip_after = 1);
+    let running = plan.serve("jfsq", 1).await;
+    call(running.address, get("m").replace("/ ", "/logged/retried ")).await;
+    running.stop().await;
+    let lines = std::mem::take(&mut *lines.lock().unwrap());
+    let field = |line: usize, name: &str| lines[line].get(name).cloned().unwrap_or_default();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!((field(0, "server"), field(0, "address")), ("logged-gone".into(), gone.to_string()));
+    assert!(field(0, "why").starts_with("no connection: ") && field(0, "why").contains("refused"), "{:?}", lines[0]);
+    assert_eq!((field(1, "server"), field(1, "why")), ("logged-busy".into(), "status 503".into()));
+    assert_eq!((field(2, "status"), field(2, "retries")), ("200".into(), "2".into()));
+    assert_eq!(field(2, "tried"), "logged-gone: connect, logged-busy: status");
+}
+
 #[tokio::test]
 async fn every_request_is_logged_once_with_the_decisions_reason() {
     // For the whole process, so that the other tests' requests, on threads of their own, do not decide that nobody
     // listens; theirs are told apart by their paths.
     let lines = Lines::default();
     tracing::subscriber::set_global_default(AccessLog(lines.clone())).expect("nobody else collects logs");
+    what_failed_is_in_the_log(&lines).await;
     let backend = Backend::scripted(|mut peer, head| async move {
         if head.first.contains("/cut") {
             peer.try_send("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf").await.ok()?;

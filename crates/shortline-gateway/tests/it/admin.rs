@@ -216,3 +216,35 @@ async fn fleet_has_the_sizes_and_speeds_that_make_the_measured_times() {
     assert!((0.02..0.5).contains(&time_s), "{time_s}");
     running.stop().await;
 }
+
+#[tokio::test]
+async fn what_a_path_takes_is_said_and_a_path_that_is_none_is_not_found() {
+    let backend = Backend::replying(OK).await;
+    let running = Plan::new(&[("m", &[0])]).server("s", 1.0, None, backend.address).serve("jfsq", 1).await;
+    let ask = async |method: &str, path: &str| {
+        call(running.admin, format!("{method} {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n")).await
+    };
+    let wrong_methods = [
+        ("GET", "/reload", "POST"),
+        ("DELETE", "/reload", "POST"),
+        ("GET", "/servers/s", "PUT, DELETE"),
+        ("POST", "/servers/s", "PUT, DELETE"),
+        ("GET", "/servers/s/drain", "POST"),
+        ("PUT", "/status", "GET, HEAD"),
+    ];
+    for (method, path, allowed) in wrong_methods {
+        let refused = ask(method, path).await;
+        assert_eq!((refused.status(), refused.header("allow")), (405, Some(allowed)), "{method} {path}");
+    }
+    for (method, path, words) in [
+        ("POST", "/servers/s/dance", "drain, down and up"),
+        ("PUT", "/servers/s/dance", "drain, down and up"),
+        ("PUT", "/servers/", "PUT or DELETE /servers/NAME"),
+        ("POST", "/reloads", "POST /reload"),
+    ] {
+        let missing = ask(method, path).await;
+        assert_eq!((missing.status(), missing.error_code().as_str()), (404, "not_found"), "{method} {path}");
+        assert!(missing.text().contains(words), "{}", missing.text());
+    }
+    running.stop().await;
+}

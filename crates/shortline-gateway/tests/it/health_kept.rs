@@ -27,14 +27,16 @@ fn plan(backend: &Backend, beside: bool, open_s: f64) -> Plan {
 async fn serve(plan: &Plan) -> (Running, Arc<Mutex<Arc<Fleet>>>) {
     let file = Arc::new(Mutex::new(plan.fleet()));
     let read = Arc::clone(&file);
-    let options =
-        Options { read: Some(Arc::new(move || Ok(Arc::clone(&read.lock().unwrap())))), ..Options::new(plan.fleet()) };
+    let options = Options {
+        read: Some(Arc::new(move || Ok(Arc::clone(&read.lock().unwrap()).into()))),
+        ..Options::new(plan.fleet())
+    };
     (Running::start(Gateway::new(options).unwrap(), PATIENCE).await, file)
 }
 
 fn reload(running: &Running, file: &Mutex<Arc<Fleet>>, plan: &Plan) {
     *file.lock().unwrap() = plan.fleet();
-    running.gateway.reload().unwrap();
+    running.gateway.reload("test").unwrap();
 }
 
 fn health(running: &Running) -> &'static str {

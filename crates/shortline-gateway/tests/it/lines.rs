@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use shortline_core::fleet::settings::{LineSettings, Overflow};
-use shortline_gateway::PutServer;
+use shortline_core::fleet::settings::{Address, LineSettings, Overflow};
+use shortline_gateway::{Gateway, Options, PutServer};
 
-use crate::support::{Backend, Holding, OK, Peer, Plan, Running, call, eventually, get};
+use crate::support::{Backend, Holding, OK, PATIENCE, Peer, Plan, Running, call, eventually, get};
 
 async fn line_of(size: Option<u32>, timeout_s: Option<f64>) -> (Running, Holding) {
     line_with_hold(size, timeout_s, None).await
@@ -244,6 +244,37 @@ async fn requests_in_line_wait_no_longer_for_a_server_that_is_gone_than_newcomer
             drop(first);
             running.stop().await;
         }
+    }
+}
+
+/// At one of them nobody listens, the other one, the second time, never ends a handshake. They are tried every 0.2 s, by the
+/// request itself.
+#[tokio::test]
+async fn dead_servers_that_are_tried_again_and_again_hold_a_request_no_longer_than_hold_s() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let silent = (true, silent.local_addr().unwrap().port(), Some(silent));
+    for (https, port, _listener) in [(false, nobody.port(), None), silent] {
+        let rows: &[u32] = if https { &[0, 1] } else { &[0] };
+        let mut plan = Plan::new(&[("m", rows)]).server("s", 1.0, None, nobody).settings(|s| {
+            s.overflow = Overflow::Wait;
+            s.lines = LineSettings { size: None, timeout_s: Some(600.0), hold_s: Some(1.0) };
+            (s.health.open_s, s.health.longest_open_s, s.timeouts.connect_s) = (0.2, 0.2, 0.4);
+            s.tls.verify = false;
+        });
+        let mut addresses = vec![Address::new(https, "127.0.0.1", port)];
+        if https {
+            plan = plan.server("t", 1.0, None, nobody);
+            addresses.push(Address::new(false, "127.0.0.1", nobody.port()));
+        }
+        let options = Options { addresses: Some(addresses), ..Options::new(plan.fleet()) };
+        let running = Running::start(Gateway::new(options).unwrap(), PATIENCE).await;
+        let began = Instant::now();
+        let refused = call(running.address, get("m")).await;
+        assert_eq!((refused.status(), refused.error_code().as_str()), (503, "no_server_up"));
+        assert!((Duration::from_secs(1)..Duration::from_secs(12)).contains(&began.elapsed()), "{:?}", began.elapsed());
+        assert!(running.metric("shortline_trips_total").await >= 2, "they were tried meanwhile");
+        running.stop().await;
     }
 }
 

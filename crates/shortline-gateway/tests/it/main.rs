@@ -38,3 +38,4 @@ mod support;
 mod tls;
 mod tunnel;
 mod websocket;
+mod whose_fault;

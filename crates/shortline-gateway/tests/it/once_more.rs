@@ -32,6 +32,8 @@ async fn what_may_be_repeated_goes_out_once_more_when_a_kept_connection_closes_i
         .await;
     for n in 0..10 {
         assert_eq!(call(running.address, get("m")).await.status(), 200, "request {n}");
+        let put = get("m").replace("GET", "PUT").replace("\r\n\r\n", "\r\ncontent-length: 5\r\n\r\nhello");
+        assert_eq!(call(running.address, put).await.status(), 200, "request {n} with a body");
     }
     assert_eq!(running.gateway.status().servers[0].health, "up", "a race is no fault");
     // A second time, on a new connection, is one.

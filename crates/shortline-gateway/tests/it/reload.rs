@@ -17,7 +17,10 @@ type File = Arc<Mutex<Result<Arc<Fleet>, String>>>;
 async fn serve(plan: &Plan) -> (Running, File) {
     let file: File = Arc::new(Mutex::new(Ok(plan.fleet())));
     let read = Arc::clone(&file);
-    let options = Options { read: Some(Arc::new(move || read.lock().unwrap().clone())), ..Options::new(plan.fleet()) };
+    let options = Options {
+        read: Some(Arc::new(move || Ok(read.lock().unwrap().clone()?.into()))),
+        ..Options::new(plan.fleet())
+    };
     (Running::start(Gateway::new(options).unwrap(), PATIENCE).await, file)
 }
 
@@ -84,8 +87,7 @@ async fn demand_14_a_reload_is_all_of_the_new_fleet_or_nothing_and_cuts_no_strea
     write(&file, Ok(one("n", "b", new.address).fleet()));
     let done = reload(&running).await;
     assert_eq!(done.status(), 200, "{}", done.text());
-    let expected =
-        serde_json::json!({"epoch": 1, "servers": 1, "job_types": 1, "servers_added": 1, "servers_removed": 1});
+    let expected = serde_json::json!({"epoch": 1, "servers": 1, "job_types": 1, "servers_added": 1, "servers_removed": 1, "warnings": []});
     assert_eq!(json(&done), expected);
     assert_eq!(running.metric("shortline_config_valid").await, 1);
     assert_eq!(running.metric("shortline_epoch").await, 1);
@@ -318,6 +320,10 @@ async fn a_server_that_does_not_fit_is_refused_with_the_reason() {
         (with(r#""address": "127.0.0.1""#), "has no port"),
         (with(r#""address": "h:1-2""#), "2 addresses for 1 server"),
         (with(r#""buffer": 2"#), "has no `address`"),
+        (
+            r#"{"type": "type of a", "adress": "h:1", "serves": ["m"]}"#.into(),
+            "`adress` in [[server]]; did you mean `address`?",
+        ),
         (r#"{"type": "type of A", "address": "h:1", "serves": ["m"]}"#.into(), "did you mean `type of a`?"),
         (r#"{"address": "h:1", "serves": ["m"]}"#.into(), "has no `type`"),
         (r#"{"type": "type of a", "address": "h:1"}"#.into(), "has no `serves`"),
@@ -348,10 +354,15 @@ async fn a_server_that_is_put_can_have_whatever_one_of_the_file_can() {
         let put = call(running.admin, order("PUT", &format!("/servers/{name}"), &body.to_string())).await;
         assert_eq!(put.status(), 200, "{}", put.text());
     };
+    let other = Backend::replying(OK).await;
     let (old_address, new_address) = (old.address.to_string(), new.0.to_string());
+    let other_address = other.address.to_string();
     put("plain", serde_json::json!({"type": "type of a", "address": old_address, "serves": ["n"]})).await;
-    put("wide", serde_json::json!({"type": "type of a", "address": old_address, "serves": [], "buffer": "unbounded"}))
-        .await;
+    put(
+        "wide",
+        serde_json::json!({"type": "type of a", "address": other_address, "serves": [], "buffer": "unbounded"}),
+    )
+    .await;
     let buffers: Vec<_> = running.gateway.status().servers.into_iter().map(|s| (s.name, s.buffer)).collect();
     let expected = [("a".into(), None), ("plain".into(), Some(7)), ("wide".into(), None)];
     assert_eq!(buffers, expected, "without a word the fleet's");
@@ -394,5 +405,124 @@ async fn without_a_file_there_is_nothing_to_reload() {
     let backend = Backend::replying(OK).await;
     let running = one("m", "a", backend.address).serve("jfsq", 1).await;
     assert!(reload(&running).await.text().contains("without a fleet file"));
+    running.stop().await;
+}
+
+/// A gateway whose first reload reads until this is dropped, and whose later ones read `plan`.
+async fn serve_from_a_slow_disk(plan: &Plan, read_at_most: Duration) -> (Running, std::sync::mpsc::Sender<()>) {
+    let (disk, answers) = std::sync::mpsc::channel();
+    let (first, fleet) = (Mutex::new(Some(answers)), plan.fleet());
+    let read = move || {
+        let first = first.lock().unwrap().take();
+        if let Some(answers) = first {
+            let _dropped = answers.recv_timeout(PATIENCE);
+        }
+        Ok(Arc::clone(&fleet).into())
+    };
+    let options = Options { read: Some(Arc::new(read)), read_at_most, ..Options::new(plan.fleet()) };
+    (Running::start(Gateway::new(options).unwrap(), PATIENCE).await, disk)
+}
+
+#[tokio::test]
+async fn a_reading_that_hangs_is_given_up_and_the_next_one_begins_anew() {
+    let backend = Backend::replying(OK).await;
+    let plan = one("m", "a", backend.address);
+    let (running, _disk) = serve_from_a_slow_disk(&plan, Duration::from_millis(300)).await;
+    let refused = reload(&running).await;
+    assert_eq!((refused.status(), refused.error_code().as_str()), (400, "bad_fleet"));
+    assert!(refused.text().contains("cannot read the fleet file: it took longer than 0.3 s"), "{}", refused.text());
+    assert_eq!(running.metric("shortline_config_valid").await, 0);
+    assert_eq!(running.metric("shortline_reloads_total{result=\"failed\"}").await, 1);
+    // The first one still hangs.
+    assert_eq!(reload(&running).await.status(), 200);
+    assert_eq!(running.metric("shortline_config_valid").await, 1);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn servers_are_put_while_a_reading_hangs() {
+    let (backend, other) = (Backend::replying(OK).await, Backend::replying(OK).await);
+    let (running, disk) = serve_from_a_slow_disk(&one("m", "a", backend.address), PATIENCE).await;
+    let admin = running.admin;
+    let hanging = tokio::spawn(async move { call(admin, order("POST", "/reload", "")).await });
+    let body = serde_json::json!({"type": "type of a", "address": other.address.to_string(), "serves": ["m"]});
+    let began = std::time::Instant::now();
+    assert_eq!(call(running.admin, order("PUT", "/servers/b", &body.to_string())).await.status(), 200);
+    assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+    drop(disk);
+    assert_eq!(hanging.await.unwrap().status(), 200);
+    assert_eq!(running.gateway.status().servers.len(), 2, "what was put meanwhile stays");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reading_that_hangs_does_not_keep_the_gateway_from_ending() {
+    let backend = Backend::replying(OK).await;
+    let (running, _disk) = serve_from_a_slow_disk(&one("m", "a", backend.address), PATIENCE).await;
+    let mut operator = Peer::connect(running.admin).await;
+    operator.send(order("POST", "/reload", "")).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let began = std::time::Instant::now();
+    running.trigger.end();
+    running.ended().await;
+    assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+}
+
+/// Checks once an hour, as far as the interval decides.
+fn hourly(plan: Plan, path: &str, healthy_after: u32) -> Plan {
+    plan.settings(|s| s.health.checks = Some(Checks { interval_s: 3600.0, healthy_after, ..Checks::of(path) }))
+}
+
+#[tokio::test]
+async fn other_checks_and_servers_that_have_moved_are_checked_at_once() {
+    let well_at = |path: &'static str| {
+        Backend::scripted(move |mut peer, head| async move {
+            let well = head.first.contains(path);
+            peer.try_send(if well { OK } else { "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n" }).await.ok()?;
+            Some(peer)
+        })
+    };
+    let (first, second) = (well_at("/health").await, well_at("/health").await);
+    let wrong = hourly(one("m", "a", first.address), "/helth", 1);
+    let (running, file) = serve(&wrong).await;
+    let health = || running.gateway.status().servers[0].health;
+    eventually(|| health() == "down").await;
+    write(&file, Ok(wrong.settings(|s| s.retry.attempts = 1).fleet()));
+    assert_eq!(reload(&running).await.status(), 200);
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!((first.requests(), health()), (1, "down"), "the same checks keep their schedule");
+    let right = hourly(one("m", "a", first.address), "/health", 1);
+    write(&file, Ok(right.fleet()));
+    assert_eq!(reload(&running).await.status(), 200);
+    eventually(|| health() != "down").await;
+    assert_eq!(first.requests(), 2);
+
+    write(&file, Ok(hourly(one("m", "a", second.address), "/health", 1).fleet()));
+    assert_eq!(reload(&running).await.status(), 200);
+    eventually(|| second.requests() == 1).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn no_two_servers_have_the_same_address_whoever_names_it() {
+    let (first, second) = (Backend::replying(OK).await, Backend::replying(OK).await);
+    let (running, file) = serve(&one("m", "a", first.address)).await;
+    let put = async |name: &str, address: String| {
+        let body = serde_json::json!({"type": "type of a", "address": address, "serves": ["m"]}).to_string();
+        call(running.admin, order("PUT", &format!("/servers/{name}"), &body)).await
+    };
+    for address in [first.address.to_string(), format!("https://{}", first.address)] {
+        let refused = put("b", address).await;
+        assert_eq!((refused.status(), refused.error_code().as_str()), (400, "bad_fleet"));
+        let why = refused.text();
+        assert!(why.contains("two servers have the address") && why.contains("`a`"), "{why}");
+    }
+    assert_eq!(put("a", first.address.to_string()).await.status(), 200, "its own");
+    assert_eq!(put("b", second.address.to_string()).await.status(), 200);
+    // The file gives that address away.
+    write(&file, Ok(one("m", "a", second.address).fleet()));
+    let refused = reload(&running).await;
+    assert_eq!(refused.status(), 400);
+    assert!(refused.text().contains("server `b` does not fit the fleet: two servers have"), "{}", refused.text());
     running.stop().await;
 }

@@ -208,8 +208,14 @@ fn what_is_wrong_with_the_files_is_said_at_the_start() {
     let authority = Authority::new();
     let folder = authority.folder.path();
     std::fs::write(folder.join("empty.pem"), "nothing").unwrap();
+    // Nobody ever writes to it.
+    assert!(std::process::Command::new("mkfifo").arg(folder.join("pipe.pem")).status().unwrap().success());
     let nowhere = "127.0.0.1:1".parse().unwrap();
-    for (file, expected) in [("missing.pem", "missing.pem"), ("empty.pem", "there is no certificate in it")] {
+    for (file, expected) in [
+        ("missing.pem", "missing.pem"),
+        ("empty.pem", "there is no certificate in it"),
+        ("pipe.pem", "it is a pipe, and only regular files are read"),
+    ] {
         let bad = options(nowhere, "localhost", folder, |settings, _| settings.tls.ca_file = Some(file.into()));
         let error = Gateway::new(bad).unwrap_err();
         assert!(matches!(error, StartError::Tls { .. }));

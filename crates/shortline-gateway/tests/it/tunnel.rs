@@ -42,6 +42,27 @@ async fn opened(running: &Running) -> Peer {
     peer
 }
 
+/// The server closes without reading what the client still says, and the client goes: nobody is left.
+#[tokio::test]
+async fn a_tunnel_ends_with_the_server_that_has_gone_whatever_the_client_still_sends() {
+    let backend = Backend::scripted(|mut peer, _| async move {
+        peer.try_send(SWITCHED).await.ok()?;
+        None
+    })
+    .await;
+    let running = plan(&backend).serve("jfsq", 1).await;
+    let mut peer = opened(&running).await;
+    for _ in 0..5 {
+        // It fails when the gateway has closed.
+        drop(peer.try_send("more").await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    drop(peer);
+    // Long before `idle_s`, 60 s.
+    eventually(|| running.jobs() == 0).await;
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn bytes_pass_both_ways_and_the_job_counts_until_both_sides_have_ended() {
     let backend = shouting().await;

@@ -5,9 +5,11 @@
 mod architecture;
 mod check;
 mod docs;
+mod logs;
 mod mean_field;
 mod processes;
 mod recorded;
+mod reloading;
 mod report;
 mod reproduce;
 mod resume;

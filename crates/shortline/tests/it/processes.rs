@@ -79,10 +79,18 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    pub(crate) fn start(fleet: &std::path::Path, arguments: &[&str]) -> Self {
-        let mut child = shortline()
-            .args(["serve", "--emulate", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log", "off"])
-            .args(arguments)
+    pub(crate) fn start(fleet: &Path, arguments: &[&str]) -> Self {
+        Self::start_as(shortline().args(["serve", "--log", "off"]).args(arguments), fleet)
+    }
+
+    /// The same with its log in a file.
+    pub(crate) fn logging(fleet: &Path, log: &Path) -> Self {
+        Self::start_as(shortline().arg("serve").stderr(std::fs::File::create(log).unwrap()), fleet)
+    }
+
+    fn start_as(command: &mut Command, fleet: &Path) -> Self {
+        let mut child = command
+            .args(["--emulate", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .arg(fleet)
             .stdout(Stdio::piped())
             .spawn()

@@ -126,7 +126,8 @@ fn serve_and_emulate_say_in_json_where_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let fleet = file(&folder, "two.toml", TWO_SERVERS);
     let loopback = "127.0.0.1:0";
-    let serve = ["serve", "--emulate", "--listen", loopback, "--admin", loopback, "--log", "off", "--json"];
+    // A name is as good as an address.
+    let serve = ["serve", "--emulate", "--listen", loopback, "--admin", "localhost:0", "--log", "off", "--json"];
     let ask = |url: &Value, head: &str| {
         let answer = http(url.as_str().unwrap().strip_prefix("http://").unwrap(), head, "");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{url} {head}: {answer}");

@@ -29,7 +29,7 @@ pub(super) fn read(bytes: &Bytes, asked: &Method) -> Result<Option<(Head, usize)
     let mut lines = [const { std::mem::MaybeUninit::uninit() }; MOST_LINES];
     let mut head = httparse::Response::new(&mut []);
     let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut head, bytes, &mut lines);
-    let length = match parsed.map_err(Error::Head)? {
+    let head_length = match parsed.map_err(Error::Head)? {
         httparse::Status::Complete(length) => length,
         httparse::Status::Partial => return Ok(None),
     };
@@ -43,10 +43,15 @@ pub(super) fn read(bytes: &Bytes, asked: &Method) -> Result<Option<(Head, usize)
         headers.append(name, value.map_err(|_| Error::Head(httparse::Error::HeaderValue))?);
     }
     if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(Some((Head::Interim(status, headers), length)));
+        return Ok(Some((Head::Interim(status, headers), head_length)));
     }
     let version = if head.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
-    let (body, keeps) = what_follows(status, version, asked, &headers)?;
+    let length = content_length(&headers)?;
+    if let Some(length) = length {
+        // One line for whoever is next, and none of its own reading.
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    let (body, keeps) = what_follows((status, version, length), asked, &headers)?;
     let mut answer = Response::new(body);
     if let Some(reason) = head.reason
         && status.canonical_reason() != Some(reason)
@@ -55,13 +60,12 @@ pub(super) fn read(bytes: &Bytes, asked: &Method) -> Result<Option<(Head, usize)
         answer.extensions_mut().insert(reason);
     }
     (*answer.status_mut(), *answer.version_mut(), *answer.headers_mut()) = (status, version, headers);
-    Ok(Some((Head::Final { answer, keeps }, length)))
+    Ok(Some((Head::Final { answer, keeps }, head_length)))
 }
 
 /// The body behind a head, and whether the connection goes on behind it.
 fn what_follows(
-    status: StatusCode,
-    version: Version,
+    (status, version, length): (StatusCode, Version, Option<u64>),
     asked: &Method,
     headers: &HeaderMap,
 ) -> Result<(Remaining, bool), Error> {
@@ -72,10 +76,14 @@ fn what_follows(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return Ok((Remaining::Nothing, false));
     }
-    if asked == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+    if asked == Method::HEAD || status == StatusCode::NOT_MODIFIED {
         return Ok((Remaining::Nothing, keeps));
     }
-    let length = content_length(headers)?;
+    if status == StatusCode::NO_CONTENT {
+        // One that announces a body may send it.
+        let is_bare = length.unwrap_or(0) == 0 && !headers.contains_key(header::TRANSFER_ENCODING);
+        return Ok((Remaining::Nothing, keeps && is_bare));
+    }
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         if version == Version::HTTP_10 {
@@ -158,7 +166,9 @@ mod tests {
             ("200 OK\r\ncontent-length: 0", &get, "Nothing", true),
             ("200 OK\r\ncontent-length: 5\r\nconnection: a, Close", &get, "Length(5)", false),
             ("200 OK\r\ncontent-length: 5", &head, "Nothing", true),
-            ("204 No Content\r\ncontent-length: 5", &get, "Nothing", true),
+            ("204 No Content", &get, "Nothing", true),
+            ("204 No Content\r\ncontent-length: 5", &get, "Nothing", false),
+            ("304 Not Modified\r\ncontent-length: 5", &get, "Nothing", true),
             ("304 Not Modified\r\ntransfer-encoding: chunked", &get, "Nothing", true),
             ("101 Switching Protocols\r\ncontent-length: 5", &get, "Nothing", false),
             ("200 OK\r\ntransfer-encoding: Chunked", &get, "Chunked", true),
@@ -197,6 +207,22 @@ mod tests {
         }
         let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(MOST_LINES + 1));
         assert!(read(&Bytes::from(many), &Method::GET).is_err());
+    }
+
+    #[test]
+    fn a_length_goes_on_as_one_number_whether_or_not_a_body_follows() {
+        for (text, asked) in
+            [("content-length: 5, 5\r\ncontent-length: 05", Method::GET), ("content-length: 5, 5", Method::HEAD)]
+        {
+            let (answer, _) = final_head(&format!("HTTP/1.1 200 OK\r\n{text}\r\n\r\n"), &asked);
+            assert_eq!(answer.headers().get_all("content-length").iter().collect::<Vec<_>>(), ["5"]);
+        }
+        for text in
+            ["content-length: 5\r\ncontent-length: 6", "content-length: +5", "content-length: 9223372036854775808"]
+        {
+            let bytes = Bytes::from(format!("HTTP/1.1 200 OK\r\n{text}\r\n\r\n"));
+            assert!(matches!(read(&bytes, &Method::HEAD), Err(Error::Framing(_))), "{text}");
+        }
     }
 
     #[test]

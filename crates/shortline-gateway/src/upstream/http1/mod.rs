@@ -15,7 +15,7 @@ mod upload;
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -24,6 +24,7 @@ use http_body::Frame;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 use tokio_util::io::poll_read_buf;
 
@@ -81,7 +82,9 @@ pub(super) struct Connection {
     /// Room to read into, and how much there is to be.
     room: BytesMut,
     most_room: usize,
-    /// Whether anything has come since the last request was about to be sent.
+    /// Whether a request was sent.
+    is_used: bool,
+    /// Whether anything has come since the last one was about to be sent.
     has_come: bool,
     /// Whether it takes another request, behind the answer under way.
     keeps: bool,
@@ -123,6 +126,7 @@ impl Connection {
             came: Bytes::new(),
             room: BytesMut::new(),
             most_room: LEAST_ROOM,
+            is_used: false,
             has_come: false,
             keeps: true,
             alarm: Alarm::default(),
@@ -157,9 +161,11 @@ impl Connection {
         self.is_quiet(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// Nothing comes unasked from a server that waits for a request, neither bytes nor the end.
+    /// Nothing comes unasked from a server that waits for a request, neither bytes nor the end. Outside of the runtime's
+    /// budget for one turn of a task: a connection that is not looked at for want of it is not quiet.
     fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {
-        self.seems_ready() && self.poll_read(cx).is_pending()
+        let read = poll_fn(|cx| Poll::Ready(self.seems_ready() && self.poll_read(cx).is_pending()));
+        pin!(unconstrained(read)).poll(cx) == Poll::Ready(true)
     }
 
     /// Sends the request and waits for the head of the answer, at most until the deadline: `None`. A request of which
@@ -174,10 +180,12 @@ impl Connection {
         deadline: Option<Instant>,
     ) -> Option<Result<Response<Remaining>, Error>> {
         self.has_come = false;
-        if !poll_fn(|cx| Poll::Ready(self.is_quiet(cx))).await {
+        // What a server says before the first request of all is its answer to it (that it has no room, say).
+        if self.is_used && !poll_fn(|cx| Poll::Ready(self.is_quiet(cx))).await {
             self.stream = Stream::Gone;
             return Some(Err(Error::Closed));
         }
+        self.is_used = true;
         let request = request.take().expect("a request");
         let method = request.method().clone();
         // Until its answer has come to its end.
@@ -288,7 +296,10 @@ impl Connection {
     /// The connection itself, behind an answer that switches the protocol; and what has come of that.
     pub(super) fn switch(self) -> Option<(Bytes, ServerStream)> {
         match self.stream {
-            Stream::Here(stream) => Some((self.came, stream)),
+            Stream::Here(mut stream) => {
+                stream.no_more_answers();
+                Some((self.came, stream))
+            }
             Stream::Away(_) | Stream::Gone => None,
         }
     }

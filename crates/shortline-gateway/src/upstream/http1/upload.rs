@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header, request};
 use http_body::{Body, Frame};
 use tokio::io::AsyncWrite;
 
@@ -40,8 +40,8 @@ pub(super) struct Upload {
 enum Coding {
     /// By its length: so many bytes are left.
     Length(u64),
-    /// In chunks; and whether the last one's end is still to be written.
-    Chunked { open: bool },
+    /// In chunks; whether the last one's end is still to be written, and the trailers that the head announces.
+    Chunked { open: bool, trailers: Vec<HeaderName> },
 }
 
 impl Coding {
@@ -53,16 +53,19 @@ impl Coding {
                 *left = left.checked_sub(data.len() as u64).ok_or(Error::Length)?;
                 data
             }
-            (Ok(data), Self::Chunked { open }) => {
+            (Ok(data), Self::Chunked { open, .. }) => {
                 *open = true;
                 gathered.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
                 data
             }
             // Behind a body of a known length there is no room for them.
             (Err(_), Self::Length(_)) => return Ok(()),
-            (Err(trailers), Self::Chunked { .. }) => {
+            (Err(frame), Self::Chunked { trailers: announced, .. }) => {
                 gathered.extend_from_slice(b"0\r\n");
-                write_trailers(&trailers.into_trailers().unwrap_or_default(), gathered);
+                let trailers = frame.into_trailers().unwrap_or_default();
+                for (name, value) in trailers.iter().filter(|(name, _)| announced.contains(name)) {
+                    write_line(name.as_str(), value.as_bytes(), gathered);
+                }
                 gathered.extend_from_slice(b"\r\n");
                 *self = Self::Length(0);
                 return Ok(());
@@ -89,25 +92,11 @@ impl Coding {
     }
 }
 
-/// Those that may be trailers (RFC 9110, 6.5.1).
-fn write_trailers(trailers: &HeaderMap, to: &mut Vec<u8>) {
-    const NEVER: [HeaderName; 12] = [
-        header::AUTHORIZATION,
-        header::CACHE_CONTROL,
-        header::CONTENT_ENCODING,
-        header::CONTENT_LENGTH,
-        header::CONTENT_RANGE,
-        header::CONTENT_TYPE,
-        header::HOST,
-        header::MAX_FORWARDS,
-        header::SET_COOKIE,
-        header::TE,
-        header::TRAILER,
-        header::TRANSFER_ENCODING,
-    ];
-    for (name, value) in trailers.iter().filter(|(name, _)| !NEVER.contains(name)) {
-        write_line(name.as_str(), value.as_bytes(), to);
-    }
+/// The trailers that a head announces.
+fn announced(headers: &HeaderMap) -> Vec<HeaderName> {
+    let lines = headers.get_all(header::TRAILER).iter();
+    let names = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
 }
 
 /// A header line.
@@ -136,7 +125,7 @@ impl Upload {
         }
         let coding = match content_length(&head.headers)? {
             Some(length) => Coding::Length(length),
-            None => self.code(&head.method, &body),
+            None => self.code(&head, &body),
         };
         self.gathered.extend_from_slice(b"\r\n");
         self.rest = match (&coding, body.is_end_stream()) {
@@ -147,18 +136,18 @@ impl Upload {
     }
 
     /// How a body goes whose head does not say.
-    fn code(&mut self, method: &Method, body: &RequestBody) -> Coding {
+    fn code(&mut self, head: &request::Parts, body: &RequestBody) -> Coding {
         let length = body.size_hint().exact();
         match length {
             // RFC 9110, 8.6: a method that has a body says so if there is none.
-            Some(0) if !matches!(*method, Method::POST | Method::PUT | Method::PATCH) => Coding::Length(0),
+            Some(0) if !matches!(head.method, Method::POST | Method::PUT | Method::PATCH) => Coding::Length(0),
             Some(length) => {
                 write_line("content-length", HeaderValue::from(length).as_bytes(), &mut self.gathered);
                 Coding::Length(length)
             }
             None => {
                 write_line("transfer-encoding", b"chunked", &mut self.gathered);
-                Coding::Chunked { open: false }
+                Coding::Chunked { open: false, trailers: announced(&head.headers) }
             }
         }
     }
@@ -222,7 +211,7 @@ impl Upload {
     fn gather(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Error> {
         while self.piece.is_empty() && self.gathered.len() < ENOUGH {
             let Some((body, coding)) = &mut self.rest else { break };
-            if let Coding::Chunked { open } = coding
+            if let Coding::Chunked { open, .. } = coding
                 && std::mem::take(open)
             {
                 self.gathered.extend_from_slice(b"\r\n");
@@ -326,10 +315,10 @@ mod tests {
         assert_eq!(post(&[("content-length", "3")], vec![data(b"abc")]), "\r\ncontent-length: 3\r\n\r\nabc");
         let mut trailers = HeaderMap::new();
         trailers.insert("x-sum", "1".parse().unwrap());
-        trailers.insert("content-length", "9".parse().unwrap());
+        trailers.insert("x-unannounced", "1".parse().unwrap());
         assert_eq!(
-            post(&[], vec![data(b"0123456789"), data(b""), Frame::trailers(trailers)]),
-            "\r\ntransfer-encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\nx-sum: 1\r\n\r\n"
+            post(&[("trailer", "x-a, X-Sum")], vec![data(b"0123456789"), data(b""), Frame::trailers(trailers)]),
+            "\r\ntrailer: x-a, X-Sum\r\ntransfer-encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\nx-sum: 1\r\n\r\n"
         );
     }
 
