@@ -8,7 +8,7 @@
 
 use std::io::{self, Cursor};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -100,12 +100,14 @@ impl Tunnel {
         };
         let gateway = Arc::clone(&exchange.gateway);
         let moved = Moved::new();
+        let server_has_ended = AtomicBool::new(false);
         let ended = {
             let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
             let (from_server, to_server) = tokio::io::split(server);
             let from_server = Cursor::new(first).chain(from_server);
             let up = copy(from_client, to_server, &moved.up, &moved, (Broken::Client, Broken::Server));
             let down = copy(from_server, to_client, &moved.down, &moved, (Broken::Server, Broken::Client));
+            let down = async { down.await.inspect(|()| server_has_ended.store(true, Relaxed)) };
             tokio::select! {
                 biased;
                 ended = async { tokio::try_join!(up, down) } => ended.map(drop),
@@ -117,6 +119,8 @@ impl Tunnel {
         exchange.received(moved.up.load(Relaxed));
         match ended {
             Ok(()) => exchange.complete(),
+            // It had said all it had to say, and does not read what the client still sends.
+            Err(Broken::Server(_)) if server_has_ended.load(Relaxed) => exchange.complete(),
             Err(broken) => {
                 tracing::debug!(%broken, "a tunnel broke off");
                 if matches!(broken, Broken::Server(_)) {

@@ -60,6 +60,9 @@ async fn a_tunnel_ends_with_the_server_that_has_gone_whatever_the_client_still_s
     drop(peer);
     // Long before `idle_s`, 60 s.
     eventually(|| running.jobs() == 0).await;
+    let page = crate::support::call(running.admin, "GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").await.text();
+    let ok = page.lines().find(|line| line.contains("outcome=\"ok\"")).unwrap_or_default();
+    assert!(ok.ends_with(" 1"), "an orderly end: {ok}");
     running.stop().await;
 }
 
