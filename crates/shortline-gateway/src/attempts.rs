@@ -283,6 +283,7 @@ impl Judgement {
     }
 }
 
+/// What this attempt comes to, as far as the head of its answer tells.
 async fn judge(
     epoch: &Epoch,
     exchange: &mut Exchange,

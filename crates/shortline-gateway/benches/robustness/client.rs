@@ -33,6 +33,11 @@ impl Answers {
         quantile(self.answered.iter().filter(|a| is_wanted(a.0)).map(|a| a.1 * 1e3).collect(), q)
     }
 
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.answered.extend(others.answered);
+        self.lost.extend(others.lost);
+    }
+
     fn add(&mut self, result: Result<u16, String>, began: Instant) {
         match result {
             Ok(status) => self.answered.push((status, began.elapsed().as_secs_f64())),
@@ -148,8 +153,7 @@ pub(crate) async fn closed_loop(target: SocketAddr, connections: usize, requests
     }
     let mut all = Answers::default();
     for answers in tasks.join_all().await {
-        all.answered.extend(answers.answered);
-        all.lost.extend(answers.lost);
+        all.extend(answers);
     }
     all
 }
