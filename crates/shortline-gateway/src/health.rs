@@ -182,7 +182,7 @@ impl Server {
         let settings = &epoch.fleet.settings().health;
         let (jitter, now) = (dispatch.jitter(), Instant::now());
         let unreachable = match report {
-            Report::Failed(Failing::Connect) => self.upstream().why_unreachable(),
+            Report::Failed(Failing::Connect) | Report::Pause(_, Failing::Connect) => self.upstream().why_unreachable(),
             _ => None,
         };
         let why: Option<&dyn fmt::Display> = match (&report, &unreachable) {

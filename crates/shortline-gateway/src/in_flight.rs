@@ -192,7 +192,9 @@ impl InLine {
                 Supply::Nothing => false,
             };
             none_up_since = if is_up { None } else { none_up_since.or_else(|| Some(Instant::now())) };
-            let until = none_up_since.map_or(since + limits.queue, |none_up| none_up + hold);
+            // However often servers come and go: both limits together are the most.
+            let until =
+                none_up_since.map_or(since + limits.queue, |none_up| (none_up + hold).min(since + limits.queue + hold));
             tokio::select! {
                 biased;
                 place = &mut *started => return placed(place, none_up_since),
@@ -486,6 +488,24 @@ mod tests {
         assert_eq!([&waits[0], &waits[1]].map(|(_, woken)| woken.0.load(SeqCst)), [false, true]);
         assert!(matches!((&mut waits[1].0).await, Waited::NoServerUp));
         assert_eq!(counts(&dispatch), (1, 1));
+    }
+
+    /// It was in line before, while servers came and went.
+    #[tokio::test(start_paused = true)]
+    async fn both_limits_on_waits_together_are_the_most() {
+        let lines = LineSettings { size: Some(10), timeout_s: Some(2.0), hold_s: Some(1.0) };
+        let settings = Settings { overflow: Overflow::Wait, lines, ..Settings::default() };
+        let parts = fleet(vec![server_type("t", 1.0)], vec![server("a", 0, Some(1))], &[&[0]], settings);
+        let dispatch = Arc::new(Dispatch::new(Arc::new(epoch(parts)), 1).unwrap());
+        drop(dispatch.set_cap("a", |_| crate::dispatch::Cap::At(0)));
+        let came = Instant::now();
+        for (after_ms, held_ms) in [(0, 1000), (1500, 1000), (2600, 400), (5000, 0)] {
+            tokio::time::advance(came + Duration::from_millis(after_ms) - Instant::now()).await;
+            let Route::InLine(waits) = route(&dispatch, JobTypeId::new(0)) else { panic!("it is held") };
+            let began = Instant::now();
+            assert!(matches!(waits.place(&dispatch.epoch().limits, came, None).await, Waited::NoServerUp));
+            assert_eq!(began.elapsed(), Duration::from_millis(held_ms), "{after_ms} ms after it came");
+        }
     }
 
     #[tokio::test]
