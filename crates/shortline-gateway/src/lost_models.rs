@@ -173,7 +173,7 @@ impl Server {
             if let Some(dispatch) = dispatch.upgrade()
                 && server.lost().back(&job_type, until)
             {
-                tracing::info!(server = server.name(), job_type, "the server is asked for the model again");
+                tracing::info!(server = server.name(), job_type, "the server gets requests of this job type again");
                 dispatch.resume(&job_type, server.name());
             }
         });

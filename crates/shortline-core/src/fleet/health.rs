@@ -14,7 +14,7 @@ pub struct Health {
     pub trip_status: Vec<u16>,
     /// How long a server that trips for the first time gets no requests; each further time twice as long.
     pub open_s: f64,
-    /// And never longer.
+    /// And no longer, but for the fifth by which these times vary.
     pub longest_open_s: f64,
     /// At most so long a server that comes back gets no more requests than it has proven to take, if there is a place
     /// elsewhere; 0: it gets all at once.
